@@ -14,6 +14,7 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from hudisql.errors import CorruptTableError, UnsupportedTableError
@@ -219,7 +220,7 @@ class _BlockWriter:
         return offset, self.position - offset
 
 
-def _checksums(content: bytes) -> bytes:
+def _checksums(content: bytes | memoryview) -> bytes:
     if len(content) > _FEW_CHUNKS * BYTES_PER_CHECKSUM or _KERNELS in sys.modules:
         return checksums_of_chunks(content)
     view = memoryview(content)
@@ -250,16 +251,14 @@ def _encode_trailer(numbers: Mapping[int, int], comparator: str) -> bytes:
     return trailer.ljust(_TRAILER_BYTES - 4, b"\x00") + struct.pack(">I", _VERSION)
 
 
-def _runs(numbers: Sequence[int]) -> Iterator[list[int]]:
-    """Neighbouring numbers of those that ascend, at most a few together."""
-    run: list[int] = []
-    for number in numbers:
-        if run and (number != run[-1] + 1 or len(run) == _MOST_BLOCKS_AT_ONCE):
-            yield run
-            run = []
-        run.append(number)
-    if run:
-        yield run
+def _runs(offsets: Sequence[int], stops: Sequence[int]) -> Iterator[range]:
+    """The numbers of neighbouring blocks, at most a few together."""
+    first = 0
+    for number in range(1, len(offsets) + 1):
+        is_next = number < len(offsets) and offsets[number] == stops[number - 1]
+        if not is_next or number - first == _MOST_BLOCKS_AT_ONCE:
+            yield range(first, number)
+            first = number
 
 
 class HFileReader:
@@ -279,14 +278,39 @@ class HFileReader:
         self._ahead = self._tail = self._part(max(0, length - _TAIL_BYTES), length)
         self._trailer = self._read_trailer(length - _TRAILER_BYTES)
         self._body_bytes = length - _TRAILER_BYTES
-        self._blocks = self._read_root_index()
-        self.first_keys = [key for key, _, _ in self._blocks]
+        _, self.root_index = self._read_block(self._trailer.load_on_open_offset, _INDEX_MAGIC)
+
+    @property
+    def block_count(self) -> int:
+        """How many data blocks the root index names."""
+        return self._trailer.index_entries
+
+    @cached_property
+    def _blocks(self) -> list[tuple[bytes, int, int]]:
+        """The first key of each data block, where it begins, and its bytes."""
+        data = self.root_index
+        blocks = []
+        position = 0
+        try:
+            for _ in range(self.block_count):
+                offset, size = struct.unpack_from(">qi", data, position)
+                key_bytes, position = decode_hadoop_varint(data, position + 12)
+                (row_bytes,) = struct.unpack_from(">h", data, position)
+                blocks.append((data[position + 2 : position + 2 + row_bytes], offset, size))
+                position += key_bytes
+        except (struct.error, IndexError) as error:
+            raise self.corrupt("its root index is cut off") from error
+        return blocks
+
+    @cached_property
+    def _first_keys(self) -> list[bytes]:
+        return [key for key, _, _ in self._blocks]
 
     def read_file_info(self) -> dict[bytes, bytes]:
         """The file-info block as a mapping."""
         _, data = self._read_block(self._trailer.file_info_offset, _FILE_INFO_MAGIC)
         if data[:4] != _PROTOBUF_MAGIC:
-            raise self._corrupt("its file info is not a protobuf message")
+            raise self.corrupt("its file info is not a protobuf message")
         file_info = {}
         try:
             size, position = decode_protobuf_varint(data, 4)
@@ -294,16 +318,15 @@ class HFileReader:
                 (_, key), (_, value) = protobuf_fields(as_bytes(pair))
                 file_info[as_bytes(key)] = as_bytes(value)
         except (IndexError, ValueError) as error:
-            raise self._corrupt("its file info cannot be decoded") from error
+            raise self.corrupt("its file info cannot be decoded") from error
         return file_info
 
-    def cells_of_blocks(self, numbers: Sequence[int]) -> Iterator[bytes]:
-        """The cells of the data blocks with these numbers, which ascend; neighbours are read at once."""
-        for run in _runs(numbers):
-            _, last, size = self._blocks[run[-1]]
-            self._ahead = self._part(self._blocks[run[0]][1], last + size)
+    def cells_of_blocks(self, offsets: Sequence[int], stops: Sequence[int]) -> Iterator[bytes]:
+        """The cells of the data blocks between these places, which ascend; neighbours are read at once."""
+        for run in _runs(offsets, stops):
+            self._ahead = self._part(offsets[run.start], stops[run.stop - 1])
             for number in run:
-                yield self._read_block(self._blocks[number][1], _DATA_MAGIC)[1]
+                yield self._read_block(offsets[number], _DATA_MAGIC)[1]
 
     def entries(self) -> Iterator[tuple[bytes, bytes]]:
         """All `(key, value)` pairs in key order."""
@@ -315,7 +338,7 @@ class HFileReader:
         wanted: dict[int, set[bytes]] = {}
         for key in keys:
             # The index key of a block may be shorter than its first key but is above all keys before it.
-            wanted.setdefault(bisect_right(self.first_keys, key) - 1, set()).add(key)
+            wanted.setdefault(bisect_right(self._first_keys, key) - 1, set()).add(key)
         for number in sorted(wanted):
             if number >= 0:
                 block_keys = wanted[number]
@@ -329,9 +352,9 @@ class HFileReader:
         """
         wanted: dict[int, set[bytes]] = {}
         for prefix in prefixes:
-            start = max(bisect_right(self.first_keys, prefix) - 1, 0)
-            for number in range(start, len(self.first_keys)):
-                first = self.first_keys[number]
+            start = max(bisect_right(self._first_keys, prefix) - 1, 0)
+            for number in range(start, len(self._first_keys)):
+                first = self._first_keys[number]
                 if first > prefix and not first.startswith(prefix):
                     break
                 wanted.setdefault(number, set()).add(prefix)
@@ -346,7 +369,7 @@ class HFileReader:
         data = self._read(offset, _TRAILER_BYTES)
         (version,) = struct.unpack(">I", data[-4:])
         if data[:8] != _TRAILER_MAGIC or version & 0xFFFFFF != 3:
-            raise self._corrupt("it has no trailer of HFile version 3")
+            raise self.corrupt("it has no trailer of HFile version 3")
         try:
             size, position = decode_protobuf_varint(data, 8)
             fields = dict(protobuf_fields(data[position : position + size]))
@@ -359,30 +382,15 @@ class HFileReader:
                 is_compressed=compression == _COMPRESSION_GZIP,
             )
         except (KeyError, IndexError, ValueError) as error:
-            raise self._corrupt("its trailer cannot be decoded") from error
+            raise self.corrupt("its trailer cannot be decoded") from error
         if compression not in (_COMPRESSION_NONE, _COMPRESSION_GZIP):
             raise UnsupportedTableError(
                 f"cannot read {self._name}: its blocks have HBase's compression {compression}; gzip (1) and "
                 "none (2) are read"
             )
         if trailer.index_levels > 1:
-            raise self._corrupt(f"its index has {trailer.index_levels} levels, Hudi's have one")
+            raise self.corrupt(f"its index has {trailer.index_levels} levels, Hudi's have one")
         return trailer
-
-    def _read_root_index(self) -> list[tuple[bytes, int, int]]:
-        _, data = self._read_block(self._trailer.load_on_open_offset, _INDEX_MAGIC)
-        blocks = []
-        position = 0
-        try:
-            for _ in range(self._trailer.index_entries):
-                offset, size = struct.unpack_from(">qi", data, position)
-                key_bytes, position = decode_hadoop_varint(data, position + 12)
-                (row_bytes,) = struct.unpack_from(">h", data, position)
-                blocks.append((data[position + 2 : position + 2 + row_bytes], offset, size))
-                position += key_bytes
-        except (struct.error, IndexError) as error:
-            raise self._corrupt("its root index is cut off") from error
-        return blocks
 
     def _entries_of_block(self, offset: int) -> Iterator[tuple[bytes, bytes]]:
         _, data = self._read_block(offset, _DATA_MAGIC)
@@ -391,10 +399,10 @@ class HFileReader:
             try:
                 key_bytes, value_bytes, row_bytes = struct.unpack_from(">iih", data, position)
             except struct.error as error:
-                raise self._corrupt(f"its data block at {offset} is cut off") from error
+                raise self.corrupt(f"its data block at {offset} is cut off") from error
             value_start = position + 8 + key_bytes
             if not (0 <= row_bytes <= key_bytes and 0 <= value_bytes <= len(data) - value_start - 1):
-                raise self._corrupt(f"its data block at {offset} has an entry beyond its end")
+                raise self.corrupt(f"its data block at {offset} has an entry beyond its end")
             row_start = position + 10
             yield data[row_start : row_start + row_bytes], data[value_start : value_start + value_bytes]
             _, position = decode_hadoop_varint(data, value_start + value_bytes)
@@ -407,12 +415,13 @@ class HFileReader:
         is_compressed = self._trailer.is_compressed
         stored_bytes = with_header - _BLOCK_HEADER.size if is_compressed else data_bytes
         if found != magic or not 0 <= stored_bytes <= after_header <= self._body_bytes - offset:
-            raise self._corrupt(f"there is no {magic.decode()} block at {offset}")
-        body = self._read(offset + _BLOCK_HEADER.size, after_header)
-        data = body[:stored_bytes]
+            raise self.corrupt(f"there is no {magic.decode()} block at {offset}")
+        block = self._read(offset, _BLOCK_HEADER.size + after_header)
+        stop = _BLOCK_HEADER.size + stored_bytes
         has_checksums = checksum_type == _CHECKSUM_CRC32C and per_checksum == BYTES_PER_CHECKSUM
-        if has_checksums and _checksums(header + data) != body[stored_bytes:]:
-            raise self._corrupt(f"the checksum of its block at {offset} is wrong")
+        if has_checksums and _checksums(memoryview(block)[:stop]) != block[stop:]:
+            raise self.corrupt(f"the checksum of its block at {offset} is wrong")
+        data = block[_BLOCK_HEADER.size : stop]
         if is_compressed:
             data = self._decompressed(data, data_bytes, offset)
         return offset + _BLOCK_HEADER.size + after_header, data
@@ -421,21 +430,21 @@ class HFileReader:
         try:
             decompressed = zlib.decompress(data, _GZIP_WINDOW, max(length, 1))
         except zlib.error as error:
-            raise self._corrupt(f"its block at {offset} cannot be decompressed") from error
+            raise self.corrupt(f"its block at {offset} cannot be decompressed") from error
         if len(decompressed) != length:
-            raise self._corrupt(f"its block at {offset} has {len(decompressed)} bytes, its header {length}")
+            raise self.corrupt(f"its block at {offset} has {len(decompressed)} bytes, its header {length}")
         return decompressed
 
     def _read(self, offset: int, count: int) -> bytes:
         if offset < 0:
-            raise self._corrupt(f"it points to offset {offset}")
+            raise self.corrupt(f"it points to offset {offset}")
         for start, content in (self._ahead, self._tail):
             if start <= offset and offset + count <= start + len(content):
                 return content[offset - start : offset - start + count]
         self._source.seek(offset)
         data = self._source.read(count)
         if len(data) != count:
-            raise self._corrupt(f"it ends within the block at {offset}")
+            raise self.corrupt(f"it ends within the block at {offset}")
         return data
 
     def _part(self, start: int, stop: int) -> tuple[int, bytes]:
@@ -443,7 +452,8 @@ class HFileReader:
         self._source.seek(start)
         return start, self._source.read(stop - start)
 
-    def _corrupt(self, what: str) -> CorruptTableError:
+    def corrupt(self, what: str) -> CorruptTableError:
+        """The error that the file is damaged."""
         return CorruptTableError(
             f"cannot read {self._name}: {what}",
             hint="the file is damaged; restore it from a copy of the table",

@@ -30,6 +30,7 @@ _Bytes = npt.NDArray[np.uint8]
 _HEAD_BYTES = 10  # the lengths of key, value and row
 _MVCC = b"\x00"
 _MOST_TIE_BYTES = 64 << 20
+_BEYOND_ITS_END = "a data block of an HFile has an entry beyond its end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +43,60 @@ class Cells:
 
 def read_cells(reader: HFileReader) -> Cells:
     """All cells of a file. Raises CorruptTableError."""
-    return _cells(reader.cells_of_blocks(range(len(reader.first_keys))))
+    index = _block_index(reader)
+    return _cells(reader.cells_of_blocks(index.offsets.tolist(), index.stops.tolist()))
 
 
-def cells_near(reader: HFileReader, keys: pa.Array) -> Cells:
-    """The cells of the blocks that may hold these keys; others are not read. Raises CorruptTableError."""
+def cells_with_keys(reader: HFileReader, keys: pa.Array) -> Cells:
+    """The cells with these keys; only blocks that may hold one are read. Raises CorruptTableError."""
     from hudisql.format.hfile import hfile_kernels
 
+    index = _block_index(reader)
+    keys = pc.unique(keys.cast(pa.large_string()))
+    keys = keys.take(pa.array(key_order(keys)))
+    offsets, data = string_buffers(keys)
     numbers = np.empty(len(keys), np.int64)
-    hfile_kernels.numbers_of_blocks(*_buffers(reader.first_keys), *string_buffers(keys), numbers)
+    hfile_kernels.numbers_of_blocks(index.key_offsets, index.keys, offsets, data, numbers)
     # The index key of a block may be shorter than its first key but is above all keys before it.
-    return _cells(reader.cells_of_blocks([number for number in np.unique(numbers).tolist() if number >= 0]))
+    before = int(np.searchsorted(numbers, 0))
+    wanted, firsts = np.unique(numbers[before:], return_index=True)
+    bounds = [*(firsts + before).tolist(), len(keys)]
+    lengths = np.full(len(keys), -1, np.int64)
+    values = []
+    blocks = reader.cells_of_blocks(index.offsets[wanted].tolist(), index.stops[wanted].tolist())
+    for content, first, stop in zip(blocks, bounds, bounds[1:], strict=False):
+        block, out = np.frombuffer(content, np.uint8), np.empty(len(content), np.uint8)
+        copied = hfile_kernels.copy_values_of_keys(block, offsets, data, first, stop, lengths, out)
+        if copied < 0:
+            raise CorruptTableError(_BEYOND_ITS_END)
+        values.append(out[:copied].copy())
+    is_stored = lengths >= 0
+    value_offsets = np.zeros(int(is_stored.sum()) + 1, np.int64)
+    np.cumsum(lengths[is_stored], out=value_offsets[1:])
+    stored = np.concatenate([np.empty(0, np.uint8), *values])
+    return Cells(keys.filter(pa.array(is_stored)), _array(pa.large_binary(), value_offsets, stored))
+
+
+@dataclass(frozen=True, slots=True)
+class _BlockIndex:
+    """The data blocks of a file: the first key of each, as offsets and bytes, and its place in the file."""
+
+    key_offsets: _Numbers
+    keys: _Bytes
+    offsets: _Numbers
+    stops: _Numbers
+
+
+def _block_index(reader: HFileReader) -> _BlockIndex:
+    from hudisql.format.hfile import hfile_kernels
+
+    data, blocks = np.frombuffer(reader.root_index, np.uint8), reader.block_count
+    key_offsets = np.zeros(blocks + 1, np.int64)
+    keys = np.empty(max(len(data), 1), np.uint8)
+    offsets, stops = np.empty(blocks, np.int64), np.empty(blocks, np.int64)
+    if not hfile_kernels.read_root_index(data, key_offsets, keys, offsets, stops):
+        raise reader.corrupt("its root index is cut off")
+    return _BlockIndex(key_offsets, keys, offsets, stops)
 
 
 def _cells(blocks: Iterable[bytes]) -> Cells:
@@ -63,7 +107,7 @@ def _cells(blocks: Iterable[bytes]) -> Cells:
         data = np.frombuffer(content, np.uint8)
         counts = hfile_kernels.count_cells(data, len(data))
         if counts[0] < 0:
-            raise CorruptTableError("a data block of an HFile has an entry beyond its end")
+            raise CorruptTableError(_BEYOND_ITS_END)
         found.append((data, *counts))
     cells, key_bytes, value_bytes = (sum(each[part] for each in found) for part in (1, 2, 3))
     key_offsets, value_offsets = np.zeros(cells + 1, np.int64), np.zeros(cells + 1, np.int64)

@@ -44,7 +44,7 @@ def crc32c(data: bytes | memoryview) -> int:
     return last ^ 0xFFFFFFFF
 
 
-def checksums_of_chunks(content: bytes) -> bytes:
+def checksums_of_chunks(content: bytes | memoryview) -> bytes:
     """The CRC-32C of each chunk of 16,384 bytes as big-endian numbers, by compiled code."""
     from hudisql.format.hfile import hfile_kernels
 

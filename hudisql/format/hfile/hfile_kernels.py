@@ -29,6 +29,18 @@ def _varint_bytes(data, at):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _varint(data, at):  # type: ignore[no-untyped-def]
+    length = _varint_bytes(data, at)
+    first = np.int64(data[at])
+    if length == 1:
+        return first if first < 128 else first - 256
+    number = np.int64(0)
+    for byte in range(1, length):
+        number = number << 8 | np.int64(data[at + byte])
+    return ~number if first < 136 else number
+
+
+@compiled
 def count_cells(data, stop):  # type: ignore[no-untyped-def]
     """Cells, bytes of keys and bytes of values of a block; -1 cells if one goes beyond the end."""
     at, cells = 0, 0
@@ -101,6 +113,62 @@ def numbers_of_blocks(  # type: ignore[no-untyped-def]
             else:
                 low = middle + 1
         numbers[key] = low - 1
+
+
+@compiled
+def read_root_index(data, key_offsets, keys, offsets, stops):  # type: ignore[no-untyped-def]
+    """The entries of a root index: the first key of each block and its place; false if it is cut off."""
+    at, key = 0, np.int64(0)
+    for block in range(len(offsets)):
+        if at + 13 > len(data) or at + 12 + _varint_bytes(data, at + 12) + 2 > len(data):
+            return False
+        start = np.int64(_int_at(data, at)) << 32 | np.int64(_int_at(data, at + 4)) & 0xFFFFFFFF
+        offsets[block], stops[block] = start, start + _int_at(data, at + 8)
+        at += 12
+        of_key = _varint(data, at)
+        at += _varint_bytes(data, at)
+        row = np.int64(data[at]) << 8 | np.int64(data[at + 1])
+        if of_key < row + 2 or at + of_key > len(data):
+            return False
+        copy_bytes(keys.ctypes.data + key, data.ctypes.data + at + 2, row)
+        key += row
+        key_offsets[block + 1] = key
+        at += of_key
+    return True
+
+
+@compiled
+def copy_values_of_keys(  # type: ignore[no-untyped-def]
+    data, offsets, keys, first, stop, lengths, out
+):
+    """Copy the values of a block's cells with the keys from `first` to `stop`, which ascend, as the cells do.
+
+    Gives the length of each value found. Returns how many bytes were copied; -1 if a cell goes beyond the
+    end.
+    """
+    at, key, copied = 0, first, 0
+    while at < len(data) and key < stop:
+        if at + 10 > len(data):
+            return -1
+        of_key, of_value = _int_at(data, at), _int_at(data, at + 4)
+        row = np.int64(data[at + 8]) << 8 | np.int64(data[at + 9])
+        if of_value < 0 or row + 2 > of_key or at + 8 + of_key + of_value >= len(data):
+            return -1
+        compared = np.int64(1)
+        while key < stop:
+            compared = _compare(data, at + 10, at + 10 + row, keys, offsets[key], offsets[key + 1])
+            if compared <= 0:
+                break
+            key += 1
+        at += 8 + of_key
+        if key < stop and compared == 0:
+            copy_bytes(out.ctypes.data + copied, data.ctypes.data + at, of_value)
+            lengths[key] = of_value
+            copied += of_value
+            key += 1
+        at += of_value
+        at += _varint_bytes(data, at)
+    return copied
 
 
 @compiled

@@ -20,8 +20,7 @@ from hudisql.errors import CorruptTableError
 from hudisql.format.avro.avro_program import program_of
 from hudisql.format.avro.avro_rows import decode_rows
 from hudisql.format.hfile.hfile import HFileReader
-from hudisql.format.hfile.hfile_cells import Cells, cells_near, read_cells
-from hudisql.format.keys.key_table import KeyTable
+from hudisql.format.hfile.hfile_cells import Cells, cells_with_keys, read_cells
 
 FILES: Final = "files"
 COLUMN_STATS: Final = "column_stats"
@@ -80,9 +79,7 @@ def chosen_cells(reader: HFileReader, keys: Collection[str] | pa.Array | None) -
     if keys is None:
         return read_cells(reader)
     wanted = keys if isinstance(keys, pa.Array) else pa.array(keys, pa.string())
-    cells = cells_near(reader, wanted)
-    is_wanted = pa.array(KeyTable(wanted).find(cells.keys) >= 0)
-    return Cells(cells.keys.filter(is_wanted), cells.values.filter(is_wanted))
+    return cells_with_keys(reader, wanted)
 
 
 def decode_values(reader: HFileReader, index: str, name: str, records: pa.LargeBinaryArray) -> pa.Array:

@@ -201,6 +201,12 @@ class MetadataTable:
             return instant_time not in self._pending_times
         return instant_time in self._completed_times or _is_own_instant(instant_time)
 
+    @property
+    def counted_instants(self) -> tuple[str, ...]:
+        """The completed instants on its active timeline whose records are read."""
+        completed = (instant.timestamp for instant in self.own.timeline.completed)
+        return tuple(timestamp for timestamp in completed if self.counts(timestamp))
+
     @cached_property
     def _pending_times(self) -> frozenset[str]:
         return frozenset(instant.timestamp for instant in self.table.timeline.pending)

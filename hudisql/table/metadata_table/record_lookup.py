@@ -33,10 +33,12 @@ from hudisql.format.metadata_table.record_locations import (
 )
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.metadata_table.metadata_table import MetadataTable
+from hudisql.table.metadata_table.recent_lookups import RecentLookups
 from hudisql.table.slicing.committed_blocks import committed_blocks
 
 _FILE_ID: Final = re.compile(r"record-index-(\d{4,})-0", re.ASCII)
 _THREADS: Final = 16
+_recent: Final = RecentLookups()
 
 
 def has_readable_record_index(metadata: MetadataTable) -> bool:
@@ -60,6 +62,14 @@ def find_records(metadata: MetadataTable, keys: pa.Array) -> RecordLocations:
             f"the metadata table of {metadata.table.base_path} has no index {RECORD_INDEX} of the whole table"
         )
     slices = metadata.latest_slices(RECORD_INDEX)
+    # Files of an index that was made again may have the names of the former ones.
+    state = (tuple(slices), metadata.counted_instants, metadata.table.timeline.completed)
+    return _recent.find(
+        metadata.own.base_path, state, keys, lambda asked: _find_in_slices(metadata, slices, asked)
+    )
+
+
+def _find_in_slices(metadata: MetadataTable, slices: Sequence[FileSlice], keys: pa.Array) -> RecordLocations:
     of_group = file_groups_of(keys, len(slices))
     rows = [np.flatnonzero(of_group == number) for number in range(len(slices))]
     wanted = [number for number in range(len(slices)) if len(rows[number])]

@@ -16,8 +16,8 @@ from hudisql.format.hfile import hfile_cells
 from hudisql.format.hfile.hfile import HFileReader, write_hfile
 from hudisql.format.hfile.hfile_cells import (
     EncodedCells,
-    cells_near,
     cells_of,
+    cells_with_keys,
     key_order,
     read_cells,
     write_cells,
@@ -54,9 +54,9 @@ def test_cells_are_written_as_entries_are_and_read_back(
     assert [key.encode() for key in cells.keys.to_pylist()] == [key for key, _ in entries]
     assert cells.values.to_pylist() == [value for _, value in entries]
     wanted = [*keys[::3], "not there"]
-    near = cells_near(_reader(content), pa.array(wanted))
-    found = dict(zip(near.keys.to_pylist(), near.values.to_pylist(), strict=True))
-    assert {key: found.get(key) for key in wanted} == {key: dict(entries).get(key.encode()) for key in wanted}
+    near = cells_with_keys(_reader(content), pa.array(wanted))
+    found = list(zip(near.keys.to_pylist(), near.values.to_pylist(), strict=True))
+    assert found == [(key.decode(), value) for key, value in entries if key.decode() in wanted]
 
 
 @settings(deadline=None)
@@ -91,8 +91,9 @@ def test_only_the_blocks_of_the_keys_are_read() -> None:
             return super().read(count)
 
     reader = HFileReader(Counted(content), len(content))
-    near = cells_near(reader, pa.array(["k000003", "k000004", "k015000"]))
-    assert {"k000003", "k000004", "k015000"} <= set(near.keys.to_pylist())
+    near = cells_with_keys(reader, pa.array(["k000003", "k000004", "k015000"]))
+    assert near.keys.to_pylist() == ["k000003", "k000004", "k015000"]
+    assert near.values.to_pylist() == [b"k000003", b"k000004", b"k015000"]
     # Of the end of the file and of two blocks.
     assert len(reads) == 3
     assert sum(reads[1:]) < 140_000 < len(content)
@@ -103,3 +104,12 @@ def test_a_block_that_is_cut_off_is_an_error() -> None:
     content[33 + 3] = 200
     with pytest.raises(CorruptTableError, match="checksum"):
         read_cells(_reader(bytes(content)))
+
+
+def test_a_root_index_that_is_cut_off_is_an_error() -> None:
+    reader = _reader(_write(cells_of({f"k{number}": b"value" for number in range(9)}), 1))
+    whole = reader.root_index
+    for length in range(len(whole)):
+        reader.root_index = whole[:length]
+        with pytest.raises(CorruptTableError, match="its root index is cut off"):
+            read_cells(reader)

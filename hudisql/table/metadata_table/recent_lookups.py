@@ -1,0 +1,62 @@
+"""Record keys that were looked up a moment ago: a commit asks for those that its statement has looked up."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from hudisql.format.keys.key_table import KeyTable
+from hudisql.format.metadata_table.record_locations import NOT_FOUND, RecordLocations
+
+_MOST_KEYS: Final = 1_000_000
+_MOST_TABLES: Final = 4
+
+LookUp = Callable[[pa.Array], RecordLocations]
+
+
+class RecentLookups:
+    """The last look-up in each of a few tables, answered again while the index stays as it was.
+
+    Of look-ups of more than a million keys nothing is kept.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, tuple[Hashable, pa.Array, RecordLocations]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, table: str, state: Hashable, keys: pa.Array, look_up: LookUp) -> RecordLocations:
+        """What `look_up` gives for the keys; it is called for those alone that were not looked up before.
+
+        `state` is equal only while the index of the table at this path gives the same answers.
+        """
+        with self._lock:
+            kept = self._kept.get(table)
+        if kept is None or kept[0] != state or not len(kept[1]):
+            locations = look_up(keys)
+            self._keep(table, state, keys, locations)
+            return locations
+        _, known_keys, known = kept
+        at = KeyTable(known_keys).find(keys)
+        is_new = at < 0
+        numbers, inserted = known.numbers[at], known.inserted[at]
+        groups = known.groups
+        if is_new.any():
+            further = look_up(keys.filter(pa.array(is_new)))
+            is_stored = further.numbers != NOT_FOUND
+            numbers[is_new] = np.where(is_stored, further.numbers + len(groups), NOT_FOUND)
+            inserted[is_new] = further.inserted
+            groups = (*groups, *further.groups)
+        return RecordLocations(groups, numbers, inserted)
+
+    def _keep(self, table: str, state: Hashable, keys: pa.Array, locations: RecordLocations) -> None:
+        with self._lock:
+            self._kept.pop(table, None)
+            if len(keys) <= _MOST_KEYS:
+                self._kept[table] = (state, keys, locations)
+            if len(self._kept) > _MOST_TABLES:
+                self._kept.popitem(last=False)
