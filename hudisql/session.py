@@ -11,6 +11,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
@@ -79,11 +80,12 @@ def open_session(
 
 
 _open_sessions: WeakSet[Session] = WeakSet()
+_session_numbers = count()
 
 
 def write_table(df: DataFrame, table: str, operation: str | None = None, **options: str) -> WriteResult:
-    """`Session.write` in the open session of the DataFrame's SparkSession, else in a new one."""
-    for session in _open_sessions:
+    """`Session.write` in the newest open session of the DataFrame's SparkSession, else in a new one."""
+    for session in sorted(_open_sessions, key=lambda session: session.number, reverse=True):
         own = session.context.started_spark
         if own is not None and java_session(own).equals(java_session(df.sparkSession)):
             return session.write(df, table, operation, **options)
@@ -127,6 +129,7 @@ class Session:
         self._borrows = borrows
         self._embedded = embedded
         self._is_closed = False
+        self.number = next(_session_numbers)
         self._on_close: list[Callable[[], None]] = []
         _open_sessions.add(self)
 

@@ -10,6 +10,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
@@ -109,6 +110,9 @@ def test_of_several_open_sessions_the_newest_serves_the_names(spark: Any, table:
     installed = install(spark)
     first, second = (hudisql.connect(spark=spark, console=SilentConsole()) for _ in range(2))
     assert install(spark) is second
+    with mock.patch.object(hudisql.Session, "write", autospec=True) as write:
+        hudisql.write_table(spark.range(1), table)
+    assert write.call_args.args[0] is second
     first.close()
     assert install(spark) is second
     second.close()

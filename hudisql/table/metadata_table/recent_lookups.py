@@ -14,7 +14,7 @@ from hudisql.format.keys.key_table import KeyTable
 from hudisql.format.metadata_table.record_locations import NOT_FOUND, RecordLocations
 
 _MOST_KEYS: Final = 1_000_000
-_MOST_TABLES: Final = 4
+_MOST_TABLES: Final = 16
 
 LookUp = Callable[[pa.Array], RecordLocations]
 
@@ -22,7 +22,7 @@ LookUp = Callable[[pa.Array], RecordLocations]
 class RecentLookups:
     """The last look-up in each of a few tables, answered again while the index stays as it was.
 
-    Of look-ups of more than a million keys nothing is kept.
+    Up to a million keys are kept, those of the newest look-ups.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,10 @@ class RecentLookups:
     def _keep(self, table: str, state: Hashable, keys: pa.Array, locations: RecordLocations) -> None:
         with self._lock:
             self._kept.pop(table, None)
-            if len(keys) <= _MOST_KEYS:
-                self._kept[table] = (state, keys, locations)
-            if len(self._kept) > _MOST_TABLES:
+            self._kept[table] = (state, keys, locations)
+            while len(self._kept) > _MOST_TABLES or self._key_count > _MOST_KEYS:
                 self._kept.popitem(last=False)
+
+    @property
+    def _key_count(self) -> int:
+        return sum(len(keys) for _, keys, _ in self._kept.values())
