@@ -31,8 +31,8 @@ def describe_creation(table: MetastoreTable) -> Iterator[str]:
 def partition_list(columns: Sequence[MetastoreColumn], values: Sequence[Sequence[str]]) -> str:
     """The first partitions as `column=value` pairs."""
     shown = [
-        "/".join(f"{column.name}={value}" for column, value in zip(columns, each, strict=True))
-        for each in values[:_SHOWN_PARTITIONS]
+        "/".join(f"{column.name}={value}" for column, value in zip(columns, partition_values, strict=True))
+        for partition_values in values[:_SHOWN_PARTITIONS]
     ]
     return ", ".join(shown) + (" …" if len(values) > _SHOWN_PARTITIONS else "")
 

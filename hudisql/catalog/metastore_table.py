@@ -195,10 +195,10 @@ def main_entries(entries: Iterable[MetastoreTable], storage: Storage) -> list[Me
         if location is not None:
             by_path.setdefault(_resolved(storage, location), []).append(entry)
     chosen = [
-        min(some, key=lambda each: (each.name.endswith(FURTHER_SUFFIXES), each.full_name))
+        min(some, key=lambda candidate: (candidate.name.endswith(FURTHER_SUFFIXES), candidate.full_name))
         for some in by_path.values()
     ]
-    return sorted(chosen, key=lambda each: each.full_name)
+    return sorted(chosen, key=lambda main_entry: main_entry.full_name)
 
 
 def _resolved(storage: Storage, location: str) -> str:

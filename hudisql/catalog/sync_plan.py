@@ -464,7 +464,7 @@ def _partitions_with_outdated_statistics(
     """The values of stored partitions that are marked as accurate and that new commits have changed."""
     if entry.existing is None or not _has_new_commits(entry.table, entry.existing):
         return set()
-    marked = {values for values, each in found.items() if _ACCURATE_STATISTICS in each.parameters}
+    marked = {values for values, partition in found.items() if _ACCURATE_STATISTICS in partition.parameters}
     changed = partitions_changed_since(table, entry.existing) if marked else None
     return {
         stored.values

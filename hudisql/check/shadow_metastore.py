@@ -71,7 +71,7 @@ class ShadowMetastore:
 
     def list_tables(self, database: str) -> list[str]:
         """The names of the tables with an empty copy."""
-        return [name for each, name in self.tables if each == database]
+        return [name for owner, name in self.tables if owner == database]
 
     def find_tables_with_property(self, key: str) -> list[MetastoreTable]:
         """Return nothing: no statement is run that could touch another table's files."""

@@ -308,8 +308,9 @@ class StatementCheck:
         text = error.message.replace("`", "").lower()
         database = self.context.database
         return any(
-            f"{each}.{name}" in text or (each == database and re.search(rf"\b{re.escape(name)}\b", text))
-            for each, name in self.context.shadows.opaque
+            f"{table_database}.{name}" in text
+            or (table_database == database and re.search(rf"\b{re.escape(name)}\b", text))
+            for table_database, name in self.context.shadows.opaque
         )
 
 

@@ -83,17 +83,17 @@ def _find(
 
     variables = {**settings.hiveconf, **settings.hivevar}
     if level == "parse":
-        return [each for file in files for each in check_text(file, variables)]
+        return [problem for file in files for problem in check_text(file, variables)]
     opened = _offline_checker(settings) if is_offline else _online_checker(settings, level)
     with opened as checker:
         checker.declares = True
-        wrong = [each for file in schemas for each in check_text(file, variables, checker)]
+        wrong = [problem for file in schemas for problem in check_text(file, variables, checker)]
         checker.declares = False
         if wrong:
             raise InvalidArgumentError(f"the schema file cannot be read: {wrong[0]}")
         shadows = checker.context.shadows
         shadows.made.clear()
-        return [each for file in files for each in check_text(file, variables, checker)]
+        return [problem for file in files for problem in check_text(file, variables, checker)]
 
 
 @contextmanager

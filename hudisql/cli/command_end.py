@@ -52,8 +52,8 @@ def stop_on_signals() -> Iterator[threading.Event]:
     stop = threading.Event()
 
     def handle(number: int, _frame: FrameType | None) -> None:
-        for each in _SIGNALS:
-            signal.signal(each, signal.SIG_DFL)
+        for signal_number in _SIGNALS:
+            signal.signal(signal_number, signal.SIG_DFL)
         print(
             f"{signal.Signals(number).name}: stopping; send it again to end at once",
             file=sys.stderr,
@@ -61,12 +61,12 @@ def stop_on_signals() -> Iterator[threading.Event]:
         )
         stop.set()
 
-    before = {each: signal.signal(each, handle) for each in _SIGNALS}
+    before = {signal_number: signal.signal(signal_number, handle) for signal_number in _SIGNALS}
     try:
         yield stop
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for signal_number, handler in before.items():
+            signal.signal(signal_number, handler)
 
 
 @contextmanager

@@ -126,7 +126,7 @@ def _cancel_tagged_jobs(context: SparkContext, tag: str) -> None:
 
 def is_interrupt(error: BaseException) -> bool:
     """True if the error was raised while Control-C was handled, as that of a cancelled job."""
-    return any(isinstance(each, KeyboardInterrupt) for each in error_chain(error))
+    return any(isinstance(cause, KeyboardInterrupt) for cause in error_chain(error))
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:

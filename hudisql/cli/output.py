@@ -100,7 +100,7 @@ def _reader_of(kind: DataType) -> Callable[[Any], Any] | None:
         of_element = _reader_of(kind.elementType)
         if of_element is None:
             return None
-        return lambda value: None if value is None else [of_element(each) for each in value]
+        return lambda value: None if value is None else [of_element(element) for element in value]
     if isinstance(kind, types.StructType):
         members = [(field.name, read) for field in kind if (read := _reader_of(field.dataType)) is not None]
         if not members:

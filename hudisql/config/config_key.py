@@ -72,7 +72,7 @@ class HudiConfig:
         if name not in known:
             raise SettingsError(
                 f"{key} = {self.get(key)} is not supported",
-                hint=f"use {', '.join(f'{package}{each}' for each in known)}",
+                hint=f"use {', '.join(f'{package}{class_name}' for class_name in known)}",
             )
         return name
 

@@ -298,4 +298,5 @@ def parse_key_values(words: list[str] | tuple[str, ...], origin: str) -> dict[st
     return pairs
 
 
-assert {each.name for each in fields(Settings)} - {"origins"} == set(_DECLARED)  # one declaration per field
+# One declaration per field.
+assert {setting.name for setting in fields(Settings)} - {"origins"} == set(_DECLARED)

@@ -88,7 +88,7 @@ def _with_int96(field: pa.Field, parquet: Any, leaves: Iterator[int]) -> pa.Fiel
         return field.with_type(pa.timestamp("us", "UTC")) if is_int96 else field
     if pa.types.is_struct(field.type):
         inner = [field.type.field(index) for index in range(field.type.num_fields)]
-        return field.with_type(pa.struct([_with_int96(each, parquet, leaves) for each in inner]))
+        return field.with_type(pa.struct([_with_int96(child, parquet, leaves) for child in inner]))
     for _ in _leaf_types(field.type):
         next(leaves)
     return field
@@ -239,7 +239,9 @@ def metrics(footer: Footer, schema: pa.Schema, ids: Mapping[str, int]) -> dict[s
     starts = [_chunks_start(metadata.row_group(group)) for group in range(metadata.num_row_groups)]
     found = {"column_sizes": sizes, "value_counts": values, "null_value_counts": nulls}
     found |= {"lower_bounds": lower, "upper_bounds": upper}
-    entries = {name: [{"key": key, "value": each} for key, each in of.items()] for name, of in found.items()}
+    entries = {
+        name: [{"key": key, "value": value} for key, value in of.items()] for name, of in found.items()
+    }
     return {"record_count": metadata.num_rows, "split_offsets": sorted(starts), **entries}
 
 

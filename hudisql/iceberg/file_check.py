@@ -142,26 +142,35 @@ def check_files(
         PublicationProblem(FILE_NOT_IN_TABLE, None, _path(table, file), "no file slice of the table has it")
         for file in others
     ]
-    of_slices = [(each, file) for each in slices for file in each.files]
+    of_slices = [(published_slice, file) for published_slice in slices for file in published_slice.files]
     paths = sorted({_path(table, file) for file in (*(file for _, file in of_slices), *others)})
     infos = dict(zip(paths, table.storage.infos_by_directory(paths), strict=True))
     for file in others:
         problems += _stored_problems(table, None, file, infos)
-    for each in slices:
-        problems += _slice_problems(table, each, infos)
-    stored = [list(_stored_problems(table, each, file, infos)) for each, file in of_slices]
+    for published_slice in slices:
+        problems += _slice_problems(table, published_slice, infos)
+    stored = [
+        list(_stored_problems(table, published_slice, file, infos)) for published_slice, file in of_slices
+    ]
     to_open = [pair for pair, found in zip(of_slices, stored, strict=True) if not found]
     opened = read_in_parallel(lambda pair: _footer_problem(table, layout, *pair), to_open, table.base_path)
     problems += [problem for found in stored for problem in found]
     problems += [problem for problem in opened if problem is not None]
-    unreadable = {id(each) for (each, _), found in zip(of_slices, stored, strict=True) if found} | {
-        id(each)
-        for (each, _), problem in zip(to_open, opened, strict=True)
+    unreadable = {
+        id(published_slice) for (published_slice, _), found in zip(of_slices, stored, strict=True) if found
+    } | {
+        id(published_slice)
+        for (published_slice, _), problem in zip(to_open, opened, strict=True)
         if problem is not None and problem.kind == FILE_UNREADABLE
     }
     if is_complete:
-        problems += _not_published(table, [each for each in slices if each.data is None])
-    return FileCheck(tuple(problems), tuple(each for each in slices if id(each) not in unreadable))
+        problems += _not_published(
+            table, [published_slice for published_slice in slices if published_slice.data is None]
+        )
+    return FileCheck(
+        tuple(problems),
+        tuple(published_slice for published_slice in slices if id(published_slice) not in unreadable),
+    )
 
 
 def _path(table: HudiTable, file: _DataFile) -> str:
@@ -170,12 +179,13 @@ def _path(table: HudiTable, file: _DataFile) -> str:
 
 def _stored_problems(
     table: HudiTable,
-    each: PublishedSlice | None,
+    published_slice: PublishedSlice | None,
     file: _DataFile,
     infos: Mapping[str, FileInfo | None],
 ) -> Iterator[PublicationProblem]:
     """A file that is gone, or has another length than its manifest says."""
-    path, partition = _path(table, file), None if each is None else each.file_slice.partition_path
+    path = _path(table, file)
+    partition = None if published_slice is None else published_slice.file_slice.partition_path
     info, length = infos[path], file["file_size_in_bytes"]
     if info is None:
         yield PublicationProblem(FILE_MISSING, partition, path, "it is in the snapshot, and is gone")
@@ -185,27 +195,27 @@ def _stored_problems(
 
 
 def _slice_problems(
-    table: HudiTable, each: PublishedSlice, infos: Mapping[str, FileInfo | None]
+    table: HudiTable, published_slice: PublishedSlice, infos: Mapping[str, FileInfo | None]
 ) -> Iterator[PublicationProblem]:
     """Files whose manifests say otherwise than the slice, and a source file that is no longer the same."""
-    partition = each.file_slice.partition_path
+    partition = published_slice.file_slice.partition_path
     names = [column.name for column in table.partition_columns]
-    expected = dict(zip(names, each.values, strict=True))
-    for file in each.files:
+    expected = dict(zip(names, published_slice.values, strict=True))
+    for file in published_slice.files:
         if file["partition"] != expected:
             detail = f"its manifest says {file['partition']}, its directory {expected}"
             yield PublicationProblem(PARTITION_WRONG, partition, _path(table, file), detail)
-    target = None if each.data is None else each.data["file_path"]
-    for file in each.deletes:
+    target = None if published_slice.data is None else published_slice.data["file_path"]
+    for file in published_slice.deletes:
         if file["referenced_data_file"] != target or target is None:
             detail = f"it deletes rows of {file['referenced_data_file']}, its file group has {target}"
             yield PublicationProblem(DELETES_WRONG, partition, _path(table, file), detail)
-    for kind, files in (("row", each.rows), ("delete", each.deletes)):
+    for kind, files in (("row", published_slice.rows), ("delete", published_slice.deletes)):
         if len(files) > 1:
             detail = f"its file group has {len(files)} {kind} files"
             yield PublicationProblem(DELETES_WRONG, partition, _path(table, files[1]), detail)
-    external = each.file_slice.external_file
-    info = None if each.data is None else infos[_path(table, each.data)]
+    external = published_slice.file_slice.external_file
+    info = None if published_slice.data is None else infos[_path(table, published_slice.data)]
     if external is None or info is None:
         return
     if info.length != external.length:
@@ -219,15 +229,21 @@ def _slice_problems(
 
 def _not_published(table: HudiTable, slices: Sequence[PublishedSlice]) -> Iterator[PublicationProblem]:
     """Base and source files with rows that are in no manifest."""
-    stored = [each for each in slices if each.file_slice.external_file or each.file_slice.base_file]
-    rows = read_in_parallel(lambda each: _row_count(table, each.path), stored, table.base_path)
-    for each, count in zip(stored, rows, strict=True):
+    stored = [
+        published_slice
+        for published_slice in slices
+        if published_slice.file_slice.external_file or published_slice.file_slice.base_file
+    ]
+    rows = read_in_parallel(
+        lambda published_slice: _row_count(table, published_slice.path), stored, table.base_path
+    )
+    for published_slice, count in zip(stored, rows, strict=True):
         if count != 0:
             detail = "it has rows" if count else "it cannot be read"
             yield PublicationProblem(
                 FILE_NOT_PUBLISHED,
-                each.file_slice.partition_path,
-                each.path,
+                published_slice.file_slice.partition_path,
+                published_slice.path,
                 f"{detail}, and no manifest of the snapshot has it",
             )
 
@@ -240,19 +256,19 @@ def _row_count(table: HudiTable, path: str) -> int | None:
 
 
 def _footer_problem(
-    table: HudiTable, layout: Layout, each: PublishedSlice, file: _DataFile
+    table: HudiTable, layout: Layout, published_slice: PublishedSlice, file: _DataFile
 ) -> PublicationProblem | None:
     """The first thing that the manifest says otherwise than the file's footer."""
-    path, partition = _path(table, file), each.file_slice.partition_path
+    path, partition = _path(table, file), published_slice.file_slice.partition_path
     if file["file_format"] == "PUFFIN":
-        return _vector_problem(table, each, file)
+        return _vector_problem(table, published_slice, file)
     try:
         footer = footer_of(read_footer(table.storage, path, file["file_size_in_bytes"]))
     except (pa.ArrowException, StorageError) as error:
         return PublicationProblem(FILE_UNREADABLE, partition, path, f"its footer cannot be read: {error}")
     kind = FileKind.BASE if file["content"] == DATA else FileKind.DELETES
     deletes_from = None if kind is FileKind.BASE else table.storage.qualify(file["referenced_data_file"])
-    published = PublishedFile(path, file["file_size_in_bytes"], each.values, kind, deletes_from)
+    published = PublishedFile(path, file["file_size_in_bytes"], published_slice.values, kind, deletes_from)
     difference = _first_difference(file, data_file_of(table, published, footer, layout), layout)
     if difference is not None:
         return PublicationProblem(FILE_CHANGED, partition, path, difference)
@@ -262,9 +278,11 @@ def _footer_problem(
     return None
 
 
-def _vector_problem(table: HudiTable, each: PublishedSlice, file: _DataFile) -> PublicationProblem | None:
+def _vector_problem(
+    table: HudiTable, published_slice: PublishedSlice, file: _DataFile
+) -> PublicationProblem | None:
     """What the manifest says otherwise than the deletion vector."""
-    path, partition = _path(table, file), each.file_slice.partition_path
+    path, partition = _path(table, file), published_slice.file_slice.partition_path
     try:
         positions = read_vector_file(table.storage, file)
     except (pa.ArrowException, StorageError) as error:
@@ -272,8 +290,13 @@ def _vector_problem(table: HudiTable, each: PublishedSlice, file: _DataFile) -> 
     if len(positions) != file["record_count"]:
         detail = f"it has {len(positions):,} positions, its manifest says {file['record_count']:,}"
         return PublicationProblem(FILE_CHANGED, partition, path, detail)
-    if len(positions) and each.data is not None and positions[-1] >= each.data["record_count"]:
-        detail = f"it deletes row {positions[-1]:,} of a file of {each.data['record_count']:,} rows"
+    if (
+        len(positions)
+        and published_slice.data is not None
+        and positions[-1] >= published_slice.data["record_count"]
+    ):
+        rows = published_slice.data["record_count"]
+        detail = f"it deletes row {positions[-1]:,} of a file of {rows:,} rows"
         return PublicationProblem(DELETES_WRONG, partition, path, detail)
     return None
 
@@ -286,7 +309,7 @@ def _first_difference(file: _DataFile, expected: _DataFile, layout: Layout) -> s
         return None
     paths = {column: path for path, column in layout.ids.items()}
     for name, words in _MAPS.items():
-        recorded, found = (_as_mapping(each.get(name)) for each in (file, expected))
+        recorded, found = (_as_mapping(entry.get(name)) for entry in (file, expected))
         for column in sorted(recorded.keys() & found.keys()):
             if recorded[column] != found[column]:
                 return f"its footer has other {words} of {paths.get(column, column)} than its manifest"

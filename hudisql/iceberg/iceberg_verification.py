@@ -71,7 +71,7 @@ class IcebergVerification:
 
     def with_problems(self, problems: Iterable[PublicationProblem]) -> IcebergVerification:
         """The verification with further problems, errors first."""
-        found = sorted((*self.problems, *problems), key=lambda each: not each.is_error)
+        found = sorted((*self.problems, *problems), key=lambda problem: not problem.is_error)
         return replace(self, problems=tuple(found))
 
     def describe(self) -> str:
@@ -164,7 +164,11 @@ def _verify(
     values = {partition.path: partition.values for partition in published.partitions}
     slices, others = published_slices(then, published.slices, values, contents.files)
     if published.has_new_sources:
-        slices = [each for each in slices if each.data or not each.file_slice.is_register_only]
+        slices = [
+            published_slice
+            for published_slice in slices
+            if published_slice.data or not published_slice.file_slice.is_register_only
+        ]
     checked = check_files(then, layout, slices, others, is_complete=contents.is_complete)
     problems += checked.problems
     if level is IcebergLevel.METADATA:

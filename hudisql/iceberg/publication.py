@@ -287,26 +287,28 @@ def _plan_snapshot(
     added = [] if ready else [*map(WrittenFile, new, read_checked_footers(table, new))]
     added += _merged(table, log_slices, files.log_merge_config, numbers, tasks, dry_run=dry_run)
     schemas = [
-        each.footer.schema
-        for each in added
-        if each.footer is not None and each.file.kind is not FileKind.DELETES
+        written.footer.schema
+        for written in added
+        if written.footer is not None and written.file.kind is not FileKind.DELETES
     ]
-    layout = _layout(table, last, [*schemas, *(schema for each in ready for schema in each.schemas)])
-    data_files = [data_file_of(table, each.file, each.footer, layout) for each in added if each.rows]
+    layout = _layout(table, last, [*schemas, *(schema for manifest in ready for schema in manifest.schemas)])
+    data_files = [
+        data_file_of(table, written.file, written.footer, layout) for written in added if written.rows
+    ]
     counted = [*kept, *data_files] if partitions is None else data_files
     removed, before = ([], {}) if partitions is None else (gone, last.summary)
-    totals = with_totals(totals_of(table, before, counted, removed), [each.totals for each in ready])
+    totals = with_totals(totals_of(table, before, counted, removed), [manifest.totals for manifest in ready])
     return Snapshot(
         numbers,
         layout,
         earlier,
         data_files,
         {INSTANT: now.instant, STATE: digest, **totals},
-        [each.file.path.rpartition("/")[2] for each in added],
+        [written.file.path.rpartition("/")[2] for written in added],
         ready,
         [reader_uri(table, file.path) for file in new] if ready else [],
         last.document is None
-        or bool(data_files or gone or any(each.record is not None for each in ready))
+        or bool(data_files or gone or any(manifest.record is not None for manifest in ready))
         or now.instant != last.summary[INSTANT]
         or last.state is None
         or not now.is_in(last.state)

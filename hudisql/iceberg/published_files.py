@@ -119,7 +119,11 @@ def table_files(table: HudiTable, partitions: Sequence[TablePartition] | None = 
     for file_slice in slices:
         _check_slice(table, file_slice)
     unchanged = table.list_once(UNCHANGED_SOURCES, set[str])
-    unknown = [each for each in slices if each.external_file and each.external_file.path not in unchanged]
+    unknown = [
+        file_slice
+        for file_slice in slices
+        if file_slice.external_file and file_slice.external_file.path not in unchanged
+    ]
     slices += slices_of_registered(table, registered_partitions(table), by_path, slices)
     if changed := check_external_files(table.storage, unknown):
         raise SourceChangedError(

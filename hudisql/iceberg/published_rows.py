@@ -46,7 +46,11 @@ class IcebergColumns:
 
 def iceberg_columns(document: Mapping[str, Any], schema: pa.Schema) -> IcebergColumns:
     """The columns of the metadata's current schema, which have these names and types in the Hudi table."""
-    [current] = [each for each in document["schemas"] if each["schema-id"] == document["current-schema-id"]]
+    [current] = [
+        known_schema
+        for known_schema in document["schemas"]
+        if known_schema["schema-id"] == document["current-schema-id"]
+    ]
     ids = {field["name"]: field["id"] for field in current["fields"]}
     mapping = document["properties"]["schema.name-mapping.default"]
     return IcebergColumns(schema, tuple(ids.get(name, -1) for name in schema.names), mapping)

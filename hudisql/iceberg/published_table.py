@@ -65,7 +65,7 @@ def published_table(table: HudiTable, published: PublishedState) -> PublishedTab
         return PublishedTable(then, (), (), behind, error.message)
     partitions = with_registered(then, listed, registered)
     sources = slices_of_registered(then, registered, registered.by_path, slices)
-    file_sum = sum_of_files(each.external_file for each in sources if each.external_file)
+    file_sum = sum_of_files(source.external_file for source in sources if source.external_file)
     has_changed = file_sum != published.registered
     if has_changed:
         behind = ", ".join(filter(None, (behind, "files of register-only partitions have changed since")))

@@ -106,10 +106,10 @@ def compare_by_partitions(
     key_schema, nothing = pa.schema([schema.field(name) for name in names]), no_rows(len(schema))
     expected: dict[int, RowSums] = {}
     members: dict[int, list[PublishedSlice]] = defaultdict(list)
-    for each, outcome in zip(slices, outcomes, strict=True):
-        group = group_number(each.values, key_schema)
+    for published_slice, outcome in zip(slices, outcomes, strict=True):
+        group = group_number(published_slice.values, key_schema)
         expected[group] = expected.get(group, nothing) + (outcome.sums or nothing)
-        members[group].append(each)
+        members[group].append(published_slice)
     problems: list[PublicationProblem] = []
     for group in [*expected, *(found.keys() - expected.keys())]:
         published, of_table = found.get(group, nothing), expected.get(group, nothing)
@@ -134,32 +134,36 @@ def compare_slices(task: ComparisonTask, slices: Iterable[PublishedSlice]) -> It
 
     Raises StorageError.
     """
-    for each in slices:
-        yield _compare(task, each)
+    for published_slice in slices:
+        yield _compare(task, published_slice)
 
 
-def _compare(task: ComparisonTask, each: PublishedSlice) -> SliceSums:
-    partition, names = each.file_slice.partition_path, task.columns.schema.names
-    values = dict(zip(task.partition_names, each.values, strict=True))
-    read = SliceRead(each.file_slice, task.columns.schema, values, log_merge_config=task.log_merge_config)
+def _compare(task: ComparisonTask, published_slice: PublishedSlice) -> SliceSums:
+    partition, names = published_slice.file_slice.partition_path, task.columns.schema.names
+    values = dict(zip(task.partition_names, published_slice.values, strict=True))
+    read = SliceRead(
+        published_slice.file_slice, task.columns.schema, values, log_merge_config=task.log_merge_config
+    )
     try:
         of_table = sum_rows(read_file_slice(task.storage, read), len(names))
     except HudisqlError as error:
-        kind = SOURCE_CHANGED if each.file_slice.is_bootstrapped else FILE_UNREADABLE
+        kind = SOURCE_CHANGED if published_slice.file_slice.is_bootstrapped else FILE_UNREADABLE
         detail = f"the Hudi table cannot read it: {error.message}"
-        return SliceSums(partition, None, PublicationProblem(kind, partition, each.path, detail))
+        return SliceSums(partition, None, PublicationProblem(kind, partition, published_slice.path, detail))
     if not task.reads_iceberg:
         return SliceSums(partition, of_table, None)
-    data = [file for file in (each.data, *each.rows) if file is not None]
+    data = [file for file in (published_slice.data, *published_slice.rows) if file is not None]
     try:
-        published = sum_rows(read_published(task.storage, task.columns, data, each.deletes), len(names))
+        published = sum_rows(
+            read_published(task.storage, task.columns, data, published_slice.deletes), len(names)
+        )
     except (HudisqlError, pa.ArrowException, KeyError) as error:
         detail = f"an Iceberg reader cannot read its files: {error}"
         return SliceSums(
-            partition, of_table, PublicationProblem(FILE_UNREADABLE, partition, each.path, detail)
+            partition, of_table, PublicationProblem(FILE_UNREADABLE, partition, published_slice.path, detail)
         )
     problem = None
     if published != of_table:
         detail = f"its published files: {published.first_difference(of_table, names)}"
-        problem = PublicationProblem(ROWS_DIFFER, partition, each.path, detail)
+        problem = PublicationProblem(ROWS_DIFFER, partition, published_slice.path, detail)
     return SliceSums(partition, of_table, problem)

@@ -35,7 +35,9 @@ _Snapshot = Mapping[str, Any]
 
 def latest_clean(table: HudiTable) -> str:
     """The time of the newest clean on the active timeline; empty if there is none."""
-    return max((each.timestamp for each in table.timeline.completed if each.action == CLEAN), default="")
+    return max(
+        (instant.timestamp for instant in table.timeline.completed if instant.action == CLEAN), default=""
+    )
 
 
 def kept_snapshots(

@@ -245,7 +245,7 @@ def _regrouped(
     removed = [entry for manifest in small for entry in manifest.removed]
     if removed or added_to[None] or len(filled) > 1:
         entries = [*(entry for manifest in filled for entry in manifest.kept), *added_to[None]]
-        new += _pieces(entries, [entry for each in removed for entry in gone(each)], layout)
+        new += _pieces(entries, [entry for removed_entry in removed for entry in gone(removed_entry)], layout)
     else:
         stay += [manifest.record for manifest in filled]
     return stay, new

@@ -115,7 +115,7 @@ def _check_name(name: str, place: str) -> None:
         )
     registry = name.removeprefix(_REGISTRY_PREFIX)
     if registry != name and registry != _USER_INFO and registry not in _REGISTRY_FILES:
-        known = ", ".join(_REGISTRY_PREFIX + each for each in (_USER_INFO, *_REGISTRY_FILES))
+        known = ", ".join(_REGISTRY_PREFIX + setting for setting in (_USER_INFO, *_REGISTRY_FILES))
         raise SettingsError(f"{place}: {name} is unknown", hint=f"known are {known}")
 
 

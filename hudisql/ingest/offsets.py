@@ -98,7 +98,9 @@ class OffsetsCheckpoint:
                 hint="the events are taken again from the offsets of the table's last commit",
             )
         behind = [
-            each for each, offset in self.previous.offsets.items() if self.reached.offsets[each] < offset
+            partition
+            for partition, offset in self.previous.offsets.items()
+            if self.reached.offsets[partition] < offset
         ]
         if behind:
             raise WriteConflictError(f"the offset of {behind[0]} would go backwards in {target.base_path}")

@@ -42,7 +42,7 @@ def keyed_rows(parsed: ParsedBatch, target: IngestTarget, paths: PartitionPaths)
     lacks_place, reason = is_deleted & _lacks_partition(rows, target), _NO_PLACE
     if target.table.properties.generates_record_keys:
         lacks_place, reason = is_deleted, _NO_KEY
-    bad += [BadRecord(int(parsed.positions[each]), reason) for each in chosen[lacks_place]]
+    bad += [BadRecord(int(parsed.positions[row]), reason) for row in chosen[lacks_place]]
     return rows.filter(pa.array(~lacks_place)), is_deleted[~lacks_place], bad
 
 

@@ -152,10 +152,13 @@ def tag_by_hash(table: HudiTable, split: PartitionSplit, keys: pa.Array) -> KeyL
 
 def _positions(table: HudiTable, file_slice: FileSlice, wanted: pa.Array, keys: pa.Array) -> np.ndarray:
     """The positions in `keys` of the `wanted` keys that the slice holds."""
-    found = [np.array([], np.int64)]
+    positions = [np.array([], np.int64)]
     if len(wanted):
-        found += [pc.index_in(each, value_set=keys).to_numpy() for each in _held(table, file_slice, wanted)]
-    return np.sort(np.concatenate(found)).astype(np.int64)
+        positions += [
+            pc.index_in(held_keys, value_set=keys).to_numpy()
+            for held_keys in _held(table, file_slice, wanted)
+        ]
+    return np.sort(np.concatenate(positions)).astype(np.int64)
 
 
 def _held(table: HudiTable, file_slice: FileSlice, keys: pa.Array) -> Iterator[pa.Array]:

@@ -50,9 +50,9 @@ class Lineage:
     def below(self, name: str) -> set[str]:
         """The models that a model depends on, directly or through others."""
         found: set[str] = set()
-        for each in reversed(self.order):
-            if each == name or each in found:
-                found |= self.parents(each)
+        for model in reversed(self.order):
+            if model == name or model in found:
+                found |= self.parents(model)
         return found
 
     def select(self, selections: Sequence[str]) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ class Lineage:
             if selection.endswith("+"):
                 chosen |= self.above(names)
             if selection.startswith("+"):
-                chosen |= {each for name in names for each in self.below(name)}
+                chosen |= {model for name in names for model in self.below(name)}
         return tuple(name for name in self.order if name in chosen)
 
     def _named(self, pattern: str, selection: str) -> set[str]:

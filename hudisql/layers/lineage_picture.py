@@ -33,7 +33,7 @@ def lineage_picture(lineage: Lineage, table: str | None, page_of: Callable[[str]
     edges = [(one, two) for two in sorted(shown) for one in lineage.reads.get(two, ()) if one in shown]
     columns: dict[int, list[str]] = {}
     depths = _depths(lineage, shown)
-    for name in sorted(shown, key=lambda each: (depths[each], each)):
+    for name in sorted(shown, key=lambda model: (depths[model], model)):
         columns.setdefault(depths[name], []).append(name)
     boxes: dict[str, _Box] = {}
     left = 0.0

@@ -103,7 +103,7 @@ def _plan_of(session: Session, name: str, state: ModelState, changing: Sequence[
     if facts["way"] == NOTHING:
         return ModelPlan(name, ALTER, NOTHING, said) if said else ModelPlan(name, NOTHING)
     counts = [int(facts.get(f"rows to {verb}", "0").replace(",", "")) for verb in ("write", "delete")]
-    reasons = [each for each in (said, facts.get("reason")) if each]
+    reasons = [reason for reason in (said, facts.get("reason")) if reason]
     return ModelPlan(name, state.action, facts["way"], "; ".join(reasons) or None, *counts)
 
 

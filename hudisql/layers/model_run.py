@@ -72,11 +72,11 @@ class ProjectRun:
         needs: dict[Piece, set[Piece]] = {}
         for name in self.chosen:
             below = {(MODEL, parent) for parent in lineage.parents(name) & chosen}
-            before = {(TEST, each) for each in self.project.tests_before[name] if each in tests}
+            before = {(TEST, test) for test in self.project.tests_before[name] if test in tests}
             needs[MODEL, name] = below | before
         for name in tests:
             read = self.project.models_of(self.project.tests[name])
-            needs[TEST, name] = {(MODEL, each) for each in read & chosen}
+            needs[TEST, name] = {(MODEL, model) for model in read & chosen}
         return self._run(needs, is_forced=False)
 
     def test(self) -> bool:

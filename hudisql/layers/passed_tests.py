@@ -119,4 +119,4 @@ def _hash(content: object) -> str:
 
 
 def _listed(parameters: Mapping[str, str]) -> list[str]:
-    return [each for each in parameters.get(_PROPERTY, "").split(",") if each]
+    return [name for name in parameters.get(_PROPERTY, "").split(",") if name]

@@ -111,7 +111,7 @@ def run_script(
 ) -> None:
     """Run a script, or resume it where its last run ended. Raises StatementFailedError and others."""
     run = _begun_run(checkpoint, script, rank)
-    done = sum(each["state"] == "done" for each in run["statements"])
+    done = sum(statement["state"] == "done" for statement in run["statements"])
     listener.script_begins(script, done)
     try:
         with session.isolated() as isolated:

@@ -173,7 +173,7 @@ def _accept_changes(scripts: MigrationScripts, run: dict[str, Any], listener: Li
     if script is None:
         return 0
     accepted = 0
-    done = [each for each in run["statements"] if each["state"] == "done"]
+    done = [statement for statement in run["statements"] if statement["state"] == "done"]
     for number, (record, statement) in enumerate(zip(done, script.statements, strict=False), start=1):
         checksum = checksum_of(statement.text)
         if record["checksum"] != checksum:

@@ -62,7 +62,7 @@ def _done(plan: MigrationPlan, script: MigrationScript) -> int:
     run = plan.open_run
     if run is None or (run["type"], run["label"]) != identity_of(script):
         return 0
-    return sum(each["state"] == "done" for each in run["statements"])
+    return sum(statement["state"] == "done" for statement in run["statements"])
 
 
 @dataclass

@@ -128,7 +128,7 @@ def _effect_of_other(parsed: st.Statement) -> Effect:
         return Effect.SESSION
     is_guarded = ("IF", "NOT", "EXISTS"), ("OR", "REPLACE"), ("IF", "EXISTS")
     head = words[:8]
-    if any(tuple(head[at : at + len(each)]) == each for each in is_guarded for at in range(len(head))):
+    if any(tuple(head[at : at + len(guard)]) == guard for guard in is_guarded for at in range(len(head))):
         return Effect.REPEATABLE
     if isinstance(parsed, st.MsckRepairStatement) or (isinstance(parsed, about) and words[0] == "ALTER"):
         return Effect.REPEATABLE

@@ -163,7 +163,7 @@ class RunCheckpoint:
         identity = parse_identity(owner)
         if identity is not None and identity.has_ended:
             return False
-        beat, own = (self._last_heartbeat(each) for each in (owner["id"], self._id))
+        beat, own = (self._last_heartbeat(runner) for runner in (owner["id"], self._id))
         # Both times are of the storage's clock: this machine's clock may be wrong.
         return beat is not None and own is not None and own - beat <= EXPIRY_MS
 

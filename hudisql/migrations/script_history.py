@@ -67,7 +67,7 @@ class HistoryRow:
 
     def values(self) -> tuple[object, ...]:
         """The values of the table's columns."""
-        values = [getattr(self, each.name) for each in fields(self)]
+        values = [getattr(self, column.name) for column in fields(self)]
         values[11] = json.dumps([list(instant) for instant in self.instants])
         return tuple(values)
 

@@ -223,7 +223,7 @@ class _Planner:
         script = next(
             (migration_script for migration_script in every if self._is_open(migration_script)), None
         )
-        done = sum(each["state"] == "done" for each in self.run["statements"])
+        done = sum(statement["state"] == "done" for statement in self.run["statements"])
         if script is None:
             return [f"{self.run['script']} has begun ({done} statements done) and is now missing"]
         number = changed_statement(script, self.run)

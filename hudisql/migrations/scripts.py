@@ -180,11 +180,11 @@ def migration_directories(path: Path) -> Iterator[Path]:
         return
     own = [entry for entry in path.iterdir() if entry.is_file() and entry.suffix.lower() == ".sql"]
     below = [entry for entry in sorted(path.iterdir()) if entry.is_dir() and _sql_files(entry)]
-    if any(_LIKE_NAME.match(each.name) for each in own) or (not own and all(map(_holds_migrations, below))):
+    if any(_LIKE_NAME.match(entry.name) for entry in own) or (not own and all(map(_holds_migrations, below))):
         yield path
         return
-    for each in below:
-        yield from migration_directories(each)
+    for directory in below:
+        yield from migration_directories(directory)
 
 
 def _holds_migrations(directory: Path) -> bool:

@@ -146,14 +146,14 @@ def _restore(
     session: Session, history: History, row: HistoryRow, rank: int, listener: Listener, *, dry_run: bool
 ) -> None:
     planned = [(restore, _open(session, restore)) for restore in restores_of(row)]
-    for each, table in planned:
+    for restore, table in planned:
         if table is not None:
-            _check_nothing_else(each, table)
-    for each, table in planned:
-        to = "removed: the script created it" if each.before is None else f"restored to {each.before}"
-        listener.note(f"  {each.base_path}: {'would be ' if dry_run else ''}{to}")
+            _check_nothing_else(restore, table)
+    for restore, table in planned:
+        to = "removed: the script created it" if restore.before is None else f"restored to {restore.before}"
+        listener.note(f"  {restore.base_path}: {'would be ' if dry_run else ''}{to}")
         if not dry_run and table is not None:
-            _restore_table(session, each, table)
+            _restore_table(session, restore, table)
     if not dry_run:
         history.write(
             replace(
@@ -183,7 +183,7 @@ def _check_nothing_else(restore: TableRestore, table: HudiTable) -> None:
     since = [
         commit.timestamp for commit in table.timeline.commits if commit.timestamp > (restore.before or "")
     ]
-    others = [each for each in since if each not in restore.made]
+    others = [instant_time for instant_time in since if instant_time not in restore.made]
     if others:
         raise RollbackRefusedError(
             f"{restore.base_path} has commits that the script did not make: {', '.join(others[:3])}",

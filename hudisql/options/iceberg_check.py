@@ -39,7 +39,7 @@ def check_iceberg(
             context.spark,
             slices,
             partial(compare_slices, task),
-            weight=lambda each: each.file_slice.length,
+            weight=lambda published_slice: published_slice.file_slice.length,
             console=context.console,
             label=f"Comparing {table.name}, file groups",
         )

@@ -36,13 +36,13 @@ _ALIKE_OF_PROPERTIES: Final = 0.8
 
 def misspelt_settings(names: Iterable[str]) -> dict[str, str]:
     """Names that are close to a setting of Hudi or hudisql, each with that setting."""
-    return _misspelt(names, {each.lower(): each for each in _known()}, _ALIKE)
+    return _misspelt(names, {setting.lower(): setting for setting in _known()}, _ALIKE)
 
 
 def misspelt_properties(names: Iterable[str]) -> dict[str, str]:
     """`misspelt_settings`, and names that are close to Hudi's short names of table properties."""
     given = list(names)
-    known = {each.lower(): each for each in _OF_TABLES} | _OTHER_FORMS
+    known = {setting.lower(): setting for setting in _OF_TABLES} | _OTHER_FORMS
     short = _misspelt(given, known, _ALIKE_OF_PROPERTIES)
     others = {name: _NO_FORMS[name.lower()] for name in given if name.lower() in _NO_FORMS}
     return {**misspelt_settings(given), **short, **others}
@@ -81,7 +81,7 @@ def refuse_misspelt_options(names: Iterable[str]) -> None:
     Data sources have no console for a warning.
     """
     given = list(names)
-    short = _misspelt(given, {each: each for each in _OF_READS}, _ALIKE_OF_TABLES)
+    short = _misspelt(given, {option: option for option in _OF_READS}, _ALIKE_OF_TABLES)
     for name, meant in {**misspelt_settings(given), **short}.items():
         raise InvalidArgumentError(f"there is no option '{name}'", hint=f"did you mean '{meant}'?")
 
@@ -108,7 +108,7 @@ def _is_known(name: str) -> bool:
 @cache
 def _known_in_lower_case() -> frozenset[str]:
     own = (known for key in CONFIG_KEYS for known in (key.name, *key.alternatives))
-    return frozenset(each.lower() for each in (*_known(), *own))
+    return frozenset(setting.lower() for setting in (*_known(), *own))
 
 
 @cache

@@ -192,7 +192,9 @@ def _combine_before_insert(config: HudiConfig) -> bool | None:
 def _bytes_of(value_type: pa.DataType) -> float:
     if pa.types.is_nested(value_type):
         inner = [value_type.field(number).type for number in range(value_type.num_fields)]
-        return sum(_bytes_of(each) for each in inner) * (1 if pa.types.is_struct(value_type) else 4)
+        return sum(_bytes_of(inner_type) for inner_type in inner) * (
+            1 if pa.types.is_struct(value_type) else 4
+        )
     try:
         return float(value_type.bit_width) / 8
     except ValueError:

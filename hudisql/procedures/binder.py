@@ -86,7 +86,7 @@ def parse_choice(choices: type[E], name: str, text: str) -> E:
 
 def _unknown_parameter(procedure: Procedure, name: str) -> UnknownParameterError:
     names = [parameter.name for parameter in procedure.parameters]
-    by_lower = {each.lower(): each for each in names}
+    by_lower = {parameter.lower(): parameter for parameter in names}
     near = [
         by_lower[close_match]
         for close_match in difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)

@@ -49,23 +49,23 @@ def show_help(context: Context, arguments: HelpArguments) -> Iterable[HelpRow]: 
 def list_procedures() -> str:
     """Every procedure with its summary, one a line."""
     procedures = load_procedures()
-    width = max(len(each.name) for each in procedures.values())
-    lines = [f"{each.name:<{width}}  {each.summary}" for each in procedures.values()]
+    width = max(len(listed.name) for listed in procedures.values())
+    lines = [f"{listed.name:<{width}}  {listed.summary}" for listed in procedures.values()]
     return "\n".join([*lines, "", "CALL help(cmd => 'name') explains one."])
 
 
 def explain_procedure(declared: Procedure) -> str:
     """Summary, parameters with type, default and help, output columns, and the call's syntax."""
     lines = [f"{declared.name}: {declared.summary}", "", "parameters:"]
-    width = max((len(each.name) for each in declared.parameters), default=0)
-    for each in declared.parameters:
-        lines.append(f"  {each.name:<{width}}  {each.type}, {_default_text(each)}")
-        if each.help:
-            lines.append(f"  {'':<{width}}    {each.help}")
+    width = max((len(argument.name) for argument in declared.parameters), default=0)
+    for argument in declared.parameters:
+        lines.append(f"  {argument.name:<{width}}  {argument.type}, {_default_text(argument)}")
+        if argument.help:
+            lines.append(f"  {'':<{width}}    {argument.help}")
     if not declared.parameters:
         lines.append("  none")
     lines += ["", "output:", *(f"  {column.name}: {column.type}" for column in declared.output), ""]
-    required = ", ".join(f"{each.name} => …" for each in declared.parameters if each.required)
+    required = ", ".join(f"{argument.name} => …" for argument in declared.parameters if argument.required)
     return "\n".join([*lines, f"CALL {declared.name}({required})"])
 
 

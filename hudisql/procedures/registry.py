@@ -190,7 +190,7 @@ class Procedure:
 
     def parameter(self, name: str) -> Parameter | None:
         """The parameter of that name, in any case."""
-        return next((each for each in self.parameters if each.name.lower() == name.lower()), None)
+        return next((declared for declared in self.parameters if declared.name.lower() == name.lower()), None)
 
     def call(self, context: Context, arguments: Arguments) -> CheckedRows[tuple[object, ...]]:
         """Run the procedure; its rows as tuples in the order of `output`, and the error they describe."""

@@ -198,7 +198,7 @@ def list_functions(session: Session, request: Fields, rights: UserRights) -> Ans
     catalog = session_state(session.spark).catalog()
     databases = _databases(session, request, rights) if request.get(3) else [current]
     everywhere = (pair.productElement(0) for pair in items_of(catalog.listFunctions(current)) if databases)
-    names = [("", str(each.funcName())) for each in everywhere if not each.database().isDefined()]
+    names = [("", str(function.funcName())) for function in everywhere if not function.database().isDefined()]
     for database in databases:
         names += [
             (database, str(name)) for name in items_of(catalog.externalCatalog().listFunctions(database, "*"))

@@ -164,7 +164,7 @@ def proxied_user(target: str) -> str | None:
 
 def _head(status: int, words: str, length: int, kind: str, authenticate: tuple[str, ...] = ()) -> bytes:
     lines = [f"HTTP/1.1 {status} {words}", f"Content-Type: {kind}", f"Content-Length: {length}"]
-    lines += [f"WWW-Authenticate: {each}" for each in authenticate]
+    lines += [f"WWW-Authenticate: {challenge}" for challenge in authenticate]
     if status != 200:
         lines.append("Connection: close")
     return ("\r\n".join(lines) + "\r\n\r\n").encode()

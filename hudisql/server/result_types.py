@@ -251,7 +251,7 @@ def _json_ready(column: Any, kind: DataType) -> Any:
         return column
     if isinstance(kind, types.ArrayType):
         element = kind.elementType
-        return sf.transform(column, lambda each: _json_ready(each, element))
+        return sf.transform(column, lambda item: _json_ready(item, element))
     if isinstance(kind, types.MapType):
         key_kind, item_kind = kind.keyType, kind.valueType
         ready = sf.transform_values(column, lambda _, item: _json_ready(item, item_kind))

@@ -263,7 +263,7 @@ def settings_stored_with_views(spark: SparkSession) -> list[str]:
     else:
         stored = _called_in_private(spark, helper, "sqlConfigsToProps", settings)
     names = str(stored.keys().mkString(_SEPARATOR))
-    return [each.removeprefix(VIEW_SETTING) for each in names.split(_SEPARATOR)] if names else []
+    return [name.removeprefix(VIEW_SETTING) for name in names.split(_SEPARATOR)] if names else []
 
 
 def _called_in_private(spark: SparkSession, owner: Any, name: str, argument: Any) -> Any:

@@ -162,7 +162,9 @@ def _facts_of_change(
     if scan is not None and scan.plan is not None:
         yield "file groups", _up_to(len(scan.plan.slices), scan.plan.slices_total)
         yield "partitions", _up_to(scan.plan.partitions_read, scan.plan.partitions_total)
-        if lifted := {each.partition_path for each, _ in scan.plan.slices if each.is_register_only}:
+        if lifted := {
+            file_slice.partition_path for file_slice, _ in scan.plan.slices if file_slice.is_register_only
+        }:
             yield "lifts first", f"up to {len(lifted)} register-only partitions"
     if planned.relocation_columns or (isinstance(clauses, cl.MergeClauses) and inserts_rows(clauses)):
         yield "new rows", _new_rows_text(options)

@@ -66,5 +66,5 @@ def _parse_site_file(path: Path, _version: tuple[int, int, int]) -> Mapping[str,
         root = ElementTree.parse(path).getroot()
     except (ElementTree.ParseError, OSError) as error:
         raise SettingsError(f"cannot read {path}: {error}") from error
-    named = [(each.findtext("name"), each.findtext("value")) for each in root.iter("property")]
+    named = [(element.findtext("name"), element.findtext("value")) for element in root.iter("property")]
     return {name.strip(): value.strip() for name, value in named if name and value is not None}

@@ -48,7 +48,7 @@ def find_token_by_name(authority: str) -> None:
         tokens, rest = _read(content)
         if any(token.service == authority.encode() for token in tokens):
             return
-        addresses = {each[4][0] for each in socket.getaddrinfo(host, int(port))}
+        addresses = {address_info[4][0] for address_info in socket.getaddrinfo(host, int(port))}
         services = {f"{address}:{port}".encode() for address in addresses}
         found = next((token for token in tokens if token.kind == _KIND and token.service in services), None)
         if found is not None:

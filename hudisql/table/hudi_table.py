@@ -204,7 +204,9 @@ class HudiTable(TableMetaClient):
             return None
         fields = self.properties.record_key_fields
         key_columns = {name.split(".")[0] for name in fields}
-        return ComputedMeta(fields, pa.schema([each for each in self.schema if each.name in key_columns]))
+        return ComputedMeta(
+            fields, pa.schema([column for column in self.schema if column.name in key_columns])
+        )
 
     @cached_property
     def partition_columns(self) -> tuple[pa.Field, ...]:
@@ -229,8 +231,8 @@ class HudiTable(TableMetaClient):
     def _name_in_schema(self, name: str) -> str:
         if name in self.schema.names:
             return name
-        found = [each for each in self.schema.names if each.lower() == name.lower()]
-        return found[0] if len(found) == 1 else name
+        same_names = [column for column in self.schema.names if column.lower() == name.lower()]
+        return same_names[0] if len(same_names) == 1 else name
 
     def in_files(self, schema: pa.Schema) -> pa.Schema:
         """The columns of `schema` that the table's files have: partition columns may be dropped."""
@@ -440,7 +442,7 @@ def check_readable(properties: TableProperties, base_path: str) -> TimelineLayou
 def _check_version(version: int, base_path: str) -> None:
     if version in LAYOUT_OF_VERSION:
         return
-    known = ", ".join(str(each) for each in LAYOUT_OF_VERSION)
+    known = ", ".join(str(known_version) for known_version in LAYOUT_OF_VERSION)
     if version < WRITTEN_VERSION:
         raise UnsupportedTableError(
             f"the Hudi table at {base_path} has table version {version}; hudisql reads versions {known}",

@@ -98,12 +98,18 @@ def covering_directories(base_path: str, directories: Iterable[str]) -> tuple[st
     outside = {directory for directory in directories if not is_inside(directory, base_path)}
     while len(outside) > _MAX_DIRECTORIES or sum(map(len, outside)) > _MAX_PROPERTY_LENGTH:
         depth = max(directory.count("/") for directory in outside)
-        raised = {parent_of(each) if each.count("/") == depth else each for each in outside}
+        raised = {
+            parent_of(directory) if directory.count("/") == depth else directory for directory in outside
+        }
         if raised == outside:
             break
         outside = raised
-    kept = [each for each in outside if not any(each != top and is_inside(each, top) for top in outside)]
-    return (base_path, *sorted(kept))
+    topmost = [
+        directory
+        for directory in outside
+        if not any(directory != top and is_inside(directory, top) for top in outside)
+    ]
+    return (base_path, *sorted(topmost))
 
 
 def _resolved(storage: Storage, directory: str) -> str | None:

@@ -103,10 +103,10 @@ def read_migration_state(metastore: MetastoreClient, names: MigrationNames) -> M
     entry, staged, source = (
         metastore.get_table(names.database, name) for name in (names.name, names.staged, names.source)
     )
-    for each in (staged, source):
-        if each is not None and MIGRATION_PROPERTY not in each.parameters:
+    for other in (staged, source):
+        if other is not None and MIGRATION_PROPERTY not in other.parameters:
             raise TableExistsError(
-                f"the metastore has a table {each.full_name} already, a name that the migration of"
+                f"the metastore has a table {other.full_name} already, a name that the migration of"
                 f" {names.full_name} needs",
                 hint="rename that table",
             )

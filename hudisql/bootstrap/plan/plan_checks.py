@@ -339,7 +339,7 @@ def check_keys_in_files(
                 f"record key column {path} is missing in {name_some(lacking)}: every key there would be null",
                 hint="choose another key, or leave the partitions of these files out",
             )
-        narrower = {each[1] for each in found.values() if each is not None} - {wanted[1]}
+        narrower = {resolved[1] for resolved in found.values() if resolved is not None} - {wanted[1]}
         if pa.types.is_floating(wanted[1]) and narrower:
             yield blocker(
                 f"record key column {path} is {spark_type_name(narrower.pop())} in the files and"

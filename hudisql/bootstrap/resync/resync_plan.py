@@ -166,8 +166,13 @@ def plan_lift(
         paths = [path for path, is_taken in zip(texts, taken, strict=True) if is_taken]
     chosen = registered.among(paths)
     new = [
-        (SourcePartition(each.path, each.path, each.directory, texts[each.path], files), files)
-        for each, files in zip(chosen, files_of_registered(table, chosen), strict=True)
+        (
+            SourcePartition(
+                partition.path, partition.path, partition.directory, texts[partition.path], files
+            ),
+            files,
+        )
+        for partition, files in zip(chosen, files_of_registered(table, chosen), strict=True)
         if files
     ]
     return _plan_files(context, table, request, new, [], (), read_resync_lists(table))
@@ -270,7 +275,7 @@ def _check_new_files(
     if not any(footer.problem is None for footer in footers):
         return
     names = {column.name for column in columns}
-    fields = [each for each in table.schema if each.name not in names]
+    fields = [column for column in table.schema if column.name not in names]
     yield from check_columns_fit(files_by_schema(footers), fields, request.on_schema_drift, request.name)
     yield from checks.check_inside_values(partitions, by_partition, columns, request.on_partition_mismatch)
     modes = [BootstrapMode.FULL_RECORD] * len(partitions)

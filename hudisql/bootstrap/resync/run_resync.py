@@ -111,7 +111,11 @@ def check_sources_unchanged(storage: Storage, files: Sequence[SourceRows]) -> No
     """Raise SourceChangedError if a file has changed since the resync was planned."""
     planned = [file.new_file.file for file in files]
     infos = storage.infos([external_file.path for external_file in planned])
-    changed = [each.path for each, info in zip(planned, infos, strict=True) if not is_unchanged(each, info)]
+    changed = [
+        external_file.path
+        for external_file, info in zip(planned, infos, strict=True)
+        if not is_unchanged(external_file, info)
+    ]
     if changed:
         raise SourceChangedError(
             f"source files were changed or removed during the resync: {name_some(changed)}",

@@ -133,20 +133,22 @@ def changed_sources(
     Raises StorageError.
     """
     listed = {file.path: file for partition in partitions for file in partition.files}
-    if unlisted := [each.file for path, each in taken.items() if path not in listed]:
+    if unlisted := [source.file for path, source in taken.items() if path not in listed]:
         elsewhere = list_source_directories(table.storage, unlisted)
         listed |= {path: external_file(entry) for path, entry in elsewhere.items() if entry.length}
     different = [
-        (each, listed.get(path))
-        for path, each in taken.items()
-        if not is_unchanged(each.file, listed.get(path))
+        (source, listed.get(path))
+        for path, source in taken.items()
+        if not is_unchanged(source.file, listed.get(path))
     ]
     if not different:
         return []
-    read = _bootstrapped_groups(table, {each.partition_path for each, _ in different})
+    read = _bootstrapped_groups(table, {source.partition_path for source, _ in different})
     source_files = [
-        ChangedSourceFile(each, now, each.file_id is not None and (each.partition_path, each.file_id) in read)
-        for each, now in different
+        ChangedSourceFile(
+            source, now, source.file_id is not None and (source.partition_path, source.file_id) in read
+        )
+        for source, now in different
     ]
     return sorted(
         source_files, key=lambda source_file: (source_file.taken.partition_path, source_file.taken.file.path)

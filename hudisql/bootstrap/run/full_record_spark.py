@@ -66,7 +66,7 @@ def rewrite_by_spark(
         return []
     spark: Any = context.spark
     frame = _sorted(_source_rows(context, rewrite), rewrite)
-    by_file = {each.source.path: task for task in rewrite.tasks for each in task.inputs}
+    by_file = {source_part.source.path: task for task in rewrite.tasks for source_part in task.inputs}
     tasks = spark.sparkContext.broadcast(pickle.dumps(by_file))
     storage, first_number = context.storage, rewrite.first_number
     ignore = rewrite.read_by_name.ignore if rewrite.read_by_name else ()

@@ -147,7 +147,7 @@ def find_repeated_keys(
         label=label,
         parallelism=parallelism,
     )
-    suspects = np.sort(np.concatenate([np.empty(0, np.uint64), *(each.hashes for each in by_bucket)]))
+    suspects = np.sort(np.concatenate([np.empty(0, np.uint64), *(bucket.hashes for bucket in by_bucket)]))
     if len(suspects) == 0:
         return RepeatedKeys(0, 0, (), is_cut=False)
     broadcast = spark.sparkContext.broadcast(suspects)
@@ -173,7 +173,7 @@ def find_repeated_keys(
         sum(repeated_keys.keys for repeated_keys in confirmed),
         sum(repeated_keys.rows for repeated_keys in confirmed),
         tuple(samples[:_SAMPLES]),
-        is_cut=any(each.is_cut for each in by_bucket),
+        is_cut=any(bucket.is_cut for bucket in by_bucket),
     )
 
 

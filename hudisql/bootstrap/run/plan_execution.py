@@ -319,8 +319,8 @@ def _delete_files_of_run(storage: Storage, plan: BootstrapPlan, lease: Lease, cr
     between = {
         directory
         for partition in plan.partitions
-        for each in (join(plan.target_path, partition.path),)
-        for directory in (each, *ancestors_of(each))
+        for partition_directory in (join(plan.target_path, partition.path),)
+        for directory in (partition_directory, *ancestors_of(partition_directory))
         if directory != plan.target_path and is_inside(directory, plan.target_path)
     }
     _remove_directories(storage, [*sorted(between, key=len, reverse=True), *created])

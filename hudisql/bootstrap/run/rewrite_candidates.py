@@ -59,12 +59,15 @@ def plan_rewrite(
         if file_slice.external_file is not None
     ]
     if not only_unsafe:
-        return [PlannedRewrite(each.partition_path, each.file_id, file, ANY_STORAGE) for each, file in slices]
+        return [
+            PlannedRewrite(file_slice.partition_path, file_slice.file_id, file, ANY_STORAGE)
+            for file_slice, file in slices
+        ]
     footers = read_footers(context.spark, table.storage, [file for _, file in slices], (), context.console)
     wanted = {name.lower() for name in columns}
     return [
-        PlannedRewrite(each.partition_path, each.file_id, file, reason)
-        for (each, file), footer in zip(slices, footers, strict=True)
+        PlannedRewrite(file_slice.partition_path, file_slice.file_id, file, reason)
+        for (file_slice, file), footer in zip(slices, footers, strict=True)
         if (reason := _reason(footer, wanted))
     ]
 

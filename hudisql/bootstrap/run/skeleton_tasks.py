@@ -139,7 +139,7 @@ def describe_request(plan: BootstrapPlan) -> dict[str, object]:
 def _plain(value: object) -> object:
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    return [_plain(each) for each in value] if isinstance(value, list | tuple) else str(value)
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else str(value)
 
 
 def _check_same_request(plan: BootstrapPlan, before: dict[str, object], now: dict[str, object]) -> None:
@@ -158,7 +158,7 @@ def _check_same_request(plan: BootstrapPlan, before: dict[str, object], now: dic
 
 def _shown(value: object) -> str:
     if isinstance(value, list):
-        return "'" + ",".join(str(each) for each in value) + "'"
+        return "'" + ",".join(str(item) for item in value) + "'"
     return "not given" if value is None else f"'{value}'"
 
 
@@ -293,12 +293,12 @@ def write_skeleton_partition(
     fence = fence_of_process(lease)
 
     def finished() -> Iterator[FinishedSkeleton]:
-        for each in tasks:
+        for planned in tasks:
             fence.check(storage)
-            task = _with_file_name(each.task, lease.fencing_epoch, attempt)
+            task = _with_file_name(planned.task, lease.fencing_epoch, attempt)
             yield FinishedSkeleton(
                 task.source,
-                each.footer_hash,
+                planned.footer_hash,
                 task.partition_path,
                 task.task_partition_id,
                 write_skeleton(storage, task),

@@ -126,7 +126,7 @@ def _rewriting_weight(file: PlannedFile) -> int:
 
 
 def _sample_skeletons(storage: Storage, plan: BootstrapPlan, files: _Files, directory: str) -> _Sample:
-    small = [each for each in files if each[1].rows <= _LARGEST_ROWS]
+    small = [planned for planned in files if planned[1].rows <= _LARGEST_ROWS]
 
     def write(number: int, partition: PlannedPartition, file: PlannedFile) -> None:
         task = skeleton_task(plan, partition, file, number, 0)
@@ -161,7 +161,7 @@ def _measure(
     """Write for a few files around the median."""
     if not files:
         raise _NothingToSampleError
-    ordered = sorted(files, key=lambda each: weight(each[1]))
+    ordered = sorted(files, key=lambda planned: weight(planned[1]))
     write(0, *ordered[0])  # the first file also compiles and loads what the others find ready
     first = max(0, (len(ordered) - _SAMPLED_FILES) // 2)
     done: list[PlannedFile] = []

@@ -71,7 +71,7 @@ def _of_statistics(metadata: Any, field: pa.Field) -> list[object] | None:
             if not statistics.has_min_max or statistics.min != statistics.max:
                 return None
             own.append(pa.scalar(statistics.min).cast(field.type).as_py())
-        found += [value for value in own if not any(same_value(value, each) for each in found)]
+        found += [value for value in own if not any(same_value(value, known_value) for known_value in found)]
     return found[:_MOST_VALUES]
 
 

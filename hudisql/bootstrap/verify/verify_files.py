@@ -255,7 +255,7 @@ class _FileCheck:
         schema = self._schema if reads_all_columns else META_SCHEMA
         if not reads_all_columns:
             # A column of the source makes the reader combine both files by the source's row groups.
-            data = [each for each in self._schema if each.name not in self._file.partition_values]
+            data = [field for field in self._schema if field.name not in self._file.partition_values]
             schema = pa.schema([*META_SCHEMA, *_key_roots(data, self._record_key)])
         read = SliceRead(self._file.file_slice, schema, self._file.partition_values, None, split)
         compared = 0
@@ -326,8 +326,8 @@ class _FileCheck:
 
 def _key_roots(data: list[pa.Field], record_key: tuple[str, ...]) -> list[pa.Field]:
     roots = {name.split(".")[0].lower() for name in record_key}
-    found = [each for each in data if each.name.lower() in roots]
-    return found or [each for each in data if each.name not in META_SCHEMA.names][:1]
+    key_fields = [field for field in data if field.name.lower() in roots]
+    return key_fields or [field for field in data if field.name not in META_SCHEMA.names][:1]
 
 
 def _first_line(error: Exception) -> str:

@@ -91,7 +91,11 @@ def verify_full_records(
     row with the source. Raises StorageError, CorruptTableError and, with `compares_all`, QueryError.
     """
     storage = table.storage
-    own = [(each, values) for each, values in slices if each.base_instant_time == FULL_BOOTSTRAP_INSTANT_TIME]
+    own = [
+        (file_slice, values)
+        for file_slice, values in slices
+        if file_slice.base_instant_time == FULL_BOOTSTRAP_INSTANT_TIME
+    ]
     stats = committed_files(table, FULL_BOOTSTRAP_INSTANT_TIME)
     if not own and not stats:
         return FullRecordVerification()
@@ -145,12 +149,14 @@ def _unseen(
     slices: Sequence[ScannedSlice],
 ) -> tuple[list[Discrepancy], set[str]]:
     """Committed files without a file group, and the partitions that later commits wrote to."""
-    alive = {each.file_group: each for each, _ in slices}
+    alive = {file_slice.file_group: file_slice for file_slice, _ in slices}
     replaced = replaced_file_groups(table)
     committed = {(stat.partition_path or "", stat.file_id) for stat in stats.values()}
     missing = []
     rewritten = {
-        each.partition_path for each, _ in slices if each.file_group not in committed or each.has_log_files
+        file_slice.partition_path
+        for file_slice, _ in slices
+        if file_slice.file_group not in committed or file_slice.has_log_files
     }
     for path, stat in stats.items():
         file_group = (stat.partition_path or "", stat.file_id)
@@ -270,7 +276,7 @@ def _compare_values(
     slices: Sequence[ScannedSlice],
     sources: Mapping[str, Sequence[ExternalFile]],
 ) -> list[Discrepancy]:
-    compared = [(each, values) for each, values in slices if each.partition_path in sources]
+    compared = [(file_slice, values) for file_slice, values in slices if file_slice.partition_path in sources]
     source_table = _source_table(table)
     if source_table is not None:
         entry = context.metastore.get_table(source_table.database, source_table.name)
@@ -294,9 +300,14 @@ def _source_table(table: HudiTable) -> TableReadByName | None:
 
 def _changed_sources(storage: Storage, sources: Sequence[RewrittenSource]) -> Iterator[Discrepancy]:
     infos = storage.infos_by_directory([source.file.path for source in sources])
-    for each, info in zip(sources, infos, strict=True):
+    for source, info in zip(sources, infos, strict=True):
         if info is None:
-            yield Discrepancy(REWRITTEN_SOURCE_CHANGED, each.partition_path, each.file.path, "it was removed")
-        elif (info.length, info.modification_time_ms) != (each.file.length, each.file.modification_time_ms):
+            yield Discrepancy(
+                REWRITTEN_SOURCE_CHANGED, source.partition_path, source.file.path, "it was removed"
+            )
+        elif (info.length, info.modification_time_ms) != (
+            source.file.length,
+            source.file.modification_time_ms,
+        ):
             detail = "it is no longer the file that was rewritten"
-            yield Discrepancy(REWRITTEN_SOURCE_CHANGED, each.partition_path, each.file.path, detail)
+            yield Discrepancy(REWRITTEN_SOURCE_CHANGED, source.partition_path, source.file.path, detail)

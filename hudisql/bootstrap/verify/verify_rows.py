@@ -51,7 +51,9 @@ def compare_all_rows(
         of_source = _source_totals(spark, table, slices)
         of_table = _table_totals(spark, table, slices, table.schema)
     return [
-        discrepancy for each, _ in slices if (discrepancy := _compare(each, of_source, of_table)) is not None
+        discrepancy
+        for file_slice, _ in slices
+        if (discrepancy := _compare(file_slice, of_source, of_table)) is not None
     ]
 
 
@@ -68,7 +70,7 @@ def compare_rewritten_rows(
 
     Raises QueryError or the reader's own error if a file cannot be read to its end.
     """
-    values = {each.partition_path: partition_values for each, partition_values in slices}
+    values = {file_slice.partition_path: partition_values for file_slice, partition_values in slices}
     external = [
         (_slice_of_source(path, number, file), values[path])
         for path, files in sources.items()
@@ -77,9 +79,15 @@ def compare_rewritten_rows(
     ]
     if not external:
         return []
-    partitions = {each.external_file.path: each.partition_path for each, _ in external if each.external_file}
+    partitions = {
+        file_slice.external_file.path: file_slice.partition_path
+        for file_slice, _ in external
+        if file_slice.external_file
+    }
     names = {
-        each.base_file.path.rsplit("/", 1)[-1]: each.partition_path for each, _ in slices if each.base_file
+        file_slice.base_file.path.rsplit("/", 1)[-1]: file_slice.partition_path
+        for file_slice, _ in slices
+        if file_slice.base_file
     }
     with _comparing(table):
         if source_table is None:

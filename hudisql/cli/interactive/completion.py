@@ -116,7 +116,7 @@ def _word_of(before: str) -> str:
 
 
 def _tokens_of_last_statement(before: str) -> list[str]:
-    tokens = [each for each in _TOKEN.findall(before) if not each.startswith("--")]
+    tokens = [token for token in _TOKEN.findall(before) if not token.startswith("--")]
     while ";" in tokens:
         tokens = tokens[tokens.index(";") + 1 :]
     return tokens
@@ -127,7 +127,7 @@ def _possible(
 ) -> Iterator[Candidate]:
     if not tokens:
         yield from (Candidate(command, "command") for command in _COMMANDS if word.startswith("\\"))
-        yield from (Candidate(each, "keyword") for each in _FIRST_WORDS.split())
+        yield from (Candidate(keyword, "keyword") for keyword in _FIRST_WORDS.split())
         return
     last = tokens[-1].upper()
     if tokens[0].upper() == "CALL":
@@ -135,14 +135,14 @@ def _possible(
     elif _is_open_string(tokens[-1]):
         return
     elif tokens[0].upper() == "CREATE" and last == "USING":
-        yield from (Candidate(each, "format") for each in ("hudi", "parquet"))
+        yield from (Candidate(table_format, "format") for table_format in ("hudi", "parquet"))
     elif last in _BEFORE_DATABASES or tokens[0].lower() == "\\c":
         yield from (Candidate(database, "database") for database in names.databases())
     elif last in _BEFORE_TABLES or tokens[0] in ("\\d", "\\d+", "\\dt"):
         yield from _tables(word, names)
     else:
         yield from _columns(word, tables, names)
-        yield from (Candidate(each, "keyword") for each in _KEYWORDS.split())
+        yield from (Candidate(keyword, "keyword") for keyword in _KEYWORDS.split())
 
 
 def _is_open_string(token: str) -> bool:

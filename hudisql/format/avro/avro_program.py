@@ -144,7 +144,10 @@ class _Compiler:
         self._named: dict[str, tuple[Mapping[str, Any], str]] = {}
 
     def fields(self, record: Mapping[str, Any], namespace: str) -> list[AvroNode]:
-        return [self.node(each["name"], each["type"], namespace) for each in record["fields"]]
+        return [
+            self.node(record_field["name"], record_field["type"], namespace)
+            for record_field in record["fields"]
+        ]
 
     def node(self, name: str, schema: Any, namespace: str) -> AvroNode:
         if isinstance(schema, list):

@@ -143,8 +143,8 @@ def encode_rows(batch: pa.RecordBatch, schema_text: str, *, framed: bool = True)
         raise InvalidArgumentError(f"the rows have the columns {batch.schema.names}, their schema {names}")
     arenas = _Arenas(len(program.nodes))
     parts = ColumnParts()
-    for each, column in zip(program.fields, batch.columns, strict=True):
-        take_apart(each, column, parts)
+    for field, column in zip(program.fields, batch.columns, strict=True):
+        take_apart(field, column, parts)
     longest = arenas.load(program, parts) + (4 * batch.num_rows if framed else 0)
     out = np.empty(longest, np.uint8)
     row_ends = np.zeros(batch.num_rows, np.int64)

@@ -73,7 +73,7 @@ def _scalar_texts(values: pa.Array) -> list[str | None]:
     kind = values.type
     for is_kind, stored in _INTEGERS:
         if is_kind(kind):
-            return [None if each is None else str(each) for each in values.cast(stored).to_pylist()]
+            return [None if value is None else str(value) for value in values.cast(stored).to_pylist()]
     if pa.types.is_floating(kind):
         texts = render_floating(values).to_pylist()
         return [f'"{text}"' if text in ("NaN", "Infinity", "-Infinity") else text for text in texts]

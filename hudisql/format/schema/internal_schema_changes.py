@@ -182,7 +182,7 @@ def _with_new_field(
         members = _with_new_field(kind["fields"], field, after, parents[1:], ids)
         changed = {**fields[at], "type": {**kind, "fields": members}}
         return [*fields[:at], changed, *fields[at + 1 :]]
-    if any(each["name"].lower() == field.name.lower() for each in fields):
+    if any(known["name"].lower() == field.name.lower() for known in fields):
         raise InvalidArgumentError(f"there is a column {field.name} already")
     place = len(fields) if after is None else _place_in(fields, after) + 1
     return [*fields[:place], *_new_fields([field], ids), *fields[place:]]

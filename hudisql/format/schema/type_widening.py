@@ -52,7 +52,7 @@ def widest_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     there. Fields are matched by their exact name, as in Apache Hudi; the fields of `one` come first.
     """
     if pa.types.is_decimal(one) and pa.types.is_decimal(other) and one.scale == other.scale:
-        return max(one, other, key=lambda each: each.precision)
+        return max(one, other, key=lambda value_type: value_type.precision)
     if is_safe_widening(one, other):
         return other
     if is_safe_widening(other, one):

@@ -113,8 +113,8 @@ def encode_archive_file(entries: Sequence[ArchivedEntry]) -> bytes:
     for start in range(0, len(entries), _ENTRIES_A_BLOCK):
         some = entries[start : start + _ENTRIES_A_BLOCK]
         parts = [_PREFIX.pack(DATA_BLOCK_VERSION, len(some))]
-        for each in some:
-            body = codec.encode_body(dict(each.record))
+        for entry in some:
+            body = codec.encode_body(dict(entry.record))
             parts += [_LENGTH.pack(len(body)), body]
         header: dict[int, str] = {HeaderKey.SCHEMA: codec.schema_text}
         blocks.append(encode_log_block(LogBlock(BlockType.AVRO_DATA, header, b"".join(parts))))
@@ -189,7 +189,7 @@ def _nulls_before(schema: Any, payload: str) -> bytes:
     fields = schema["fields"]
     names = [field["name"] for field in fields]
     before = fields[: names.index(payload)] if payload in names else []
-    are_payloads = all(isinstance(each["type"], list) and each["type"][0] == "null" for each in before)
+    are_payloads = all(isinstance(field["type"], list) and field["type"][0] == "null" for field in before)
     return bytes(len(before)) if are_payloads else b""
 
 

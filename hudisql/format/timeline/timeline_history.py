@@ -98,7 +98,7 @@ def latest_history_version(storage: Storage, directory: str) -> int | None:
     except NoSuchPathError:
         return None
     matches = [matched for entry in entries if (matched := MANIFEST_NAME.fullmatch(entry.name)) is not None]
-    return max((int(each[1]) for each in matches), default=None)
+    return max((int(match[1]) for match in matches), default=None)
 
 
 def _named_files(content: bytes, path: str) -> list[tuple[str, int]]:

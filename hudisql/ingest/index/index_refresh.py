@@ -83,7 +83,11 @@ def changes_since(table: HudiTable, position: TimelinePosition) -> Mapping[str, 
                 changed[path].compacted.update(stat.file_id for stat in stats)
         else:
             _add_changes(changed, metadata)
-    return {path: each for path, each in changed.items() if each.replaced or each.rewritten or each.appended}
+    return {
+        path: groups
+        for path, groups in changed.items()
+        if groups.replaced or groups.rewritten or groups.appended
+    }
 
 
 def _tells_all(timeline: Timeline, position: TimelinePosition) -> bool:
@@ -96,7 +100,7 @@ def _tells_all(timeline: Timeline, position: TimelinePosition) -> bool:
         instant.timestamp for instant in timeline.instants if instant.completed_action in COMMIT_ACTIONS
     }
     known = {commit.timestamp for commit in position.commits}
-    is_undone = any(each >= first and each not in active for each in known)
+    is_undone = any(instant_time >= first and instant_time not in active for instant_time in known)
     is_archived = any(instant < first and instant not in active for instant in position.pending)
     return not is_undone and not is_archived
 
@@ -119,6 +123,6 @@ def apply_changes(table: HudiTable, index: PartitionIndex, changed: ChangedFileG
     slices = {file_slice.file_id: file_slice for file_slice in list_file_slices(table, [index.path], None)}
     whole = changed.read_as_a_whole
     index.drop_groups(changed.replaced | whole)
-    add_slices(table, index, [slices[each] for each in sorted(whole) if each in slices])
+    add_slices(table, index, [slices[file_id] for file_id in sorted(whole) if file_id in slices])
     appended = sorted(changed.appended - whole)
-    add_slices(table, index, [slices[each] for each in appended if each in slices], logs_alone=True)
+    add_slices(table, index, [slices[file_id] for file_id in appended if file_id in slices], logs_alone=True)

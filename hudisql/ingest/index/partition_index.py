@@ -43,7 +43,7 @@ class PartitionIndex:
 
     def add_keys(self, hashes: Hashes, file_ids: pa.DictionaryArray) -> None:
         """Add keys with their file ids. Raises UnsupportedTableError if there are too many groups."""
-        numbers = np.array([self._number(each) for each in file_ids.dictionary.to_pylist()], np.int32)
+        numbers = np.array([self._number(file_id) for file_id in file_ids.dictionary.to_pylist()], np.int32)
         self.keys.add(hashes, numbers[file_ids.indices.to_numpy(zero_copy_only=False)])
 
     def group_of(self, file_id: str) -> int:
@@ -55,7 +55,7 @@ class PartitionIndex:
         known = [file_id for file_id in file_ids if file_id in self._numbers]
         if not known:
             return
-        numbers = np.array([self._numbers.pop(each) for each in known], np.int32)
+        numbers = np.array([self._numbers.pop(file_id) for file_id in known], np.int32)
         self.keys.drop_groups(numbers)
         for number in numbers.tolist():
             self._file_ids[number] = ""

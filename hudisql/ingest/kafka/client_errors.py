@@ -82,6 +82,6 @@ class RepeatedMessages(logging.Filter):
 def client_logger(name: str) -> logging.Logger:
     """The logger of this name, without repeated messages."""
     logger = logging.getLogger(name)
-    if not any(isinstance(each, RepeatedMessages) for each in logger.filters):
+    if not any(isinstance(log_filter, RepeatedMessages) for log_filter in logger.filters):
         logger.addFilter(RepeatedMessages())
     return logger

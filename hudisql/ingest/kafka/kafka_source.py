@@ -179,7 +179,7 @@ class KafkaSource:
     def assign(self, offsets: Mapping[SourcePartition, int]) -> None:
         """Also read these partitions, from these offsets on. Raises KafkaError."""
         self.unassign([offset for offset in offsets if offset in self._assigned])
-        wanted = [TopicPartition(*each, offset) for each, offset in offsets.items()]
+        wanted = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
         if wanted:
             with self._translated("read partitions"):
                 self._consumer.incremental_assign(wanted)

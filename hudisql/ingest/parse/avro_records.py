@@ -131,8 +131,8 @@ def decode_framed(
     empty = lengths == 0
     framed = (lengths >= _HEADER) & (data[starts] == 0)
     bad = [
-        BadRecord(int(each), "not in Confluent's framing: no zero byte and schema number")
-        for each in np.flatnonzero(~framed & ~empty)
+        BadRecord(int(position), "not in Confluent's framing: no zero byte and schema number")
+        for position in np.flatnonzero(~framed & ~empty)
     ]
     writers = []
     for number in np.unique(numbers[framed]):
@@ -203,10 +203,10 @@ def with_new_columns(
     new: pa.Schema, found: pa.Schema, known: pa.Schema, semantic: Mapping[str, str]
 ) -> pa.Schema:
     """The new columns with those of a writer that are neither known nor among them."""
-    for each in found:
-        if each.name not in known.names and each.name not in new.names and each.name != DELETE_FIELD:
-            kind = type_of_semantic(semantic.get(each.name)) or canonical_type(each.type, each.name)
-            new = new.append(pa.field(each.name, kind))
+    for field in found:
+        if field.name not in known.names and field.name not in new.names and field.name != DELETE_FIELD:
+            kind = type_of_semantic(semantic.get(field.name)) or canonical_type(field.type, field.name)
+            new = new.append(pa.field(field.name, kind))
     return new
 
 

@@ -122,7 +122,7 @@ def _resolve(
 ) -> pa.Array:
     types = pa.types
     if types.is_struct(kind) and types.is_struct(found.type):
-        inner = pa.RecordBatch.from_arrays(found.flatten(), names=[each.name for each in found.type])
+        inner = pa.RecordBatch.from_arrays(found.flatten(), names=[field.name for field in found.type])
         resolved = resolve_columns(inner, pa.schema(list(kind)), {})
         return pa.StructArray.from_arrays(resolved.columns, fields=list(kind), mask=found.is_null())
     if types.is_list(kind) and types.is_list(found.type):

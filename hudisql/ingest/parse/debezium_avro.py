@@ -64,7 +64,11 @@ class DebeziumAvroParser(AvroParser):
             bad += wrong
             by_key += without_row
             ignored += skipped
-        by_key += [int(each) for each in framed.empty if self.key_column and keys is not None and keys[each]]
+        by_key += [
+            int(position)
+            for position in framed.empty
+            if self.key_column and keys is not None and keys[position]
+        ]
         ignored += len(framed.empty) - len(set(by_key) & set(framed.empty.tolist()))
         positions = np.array(sorted(by_key), np.int64)
         columns = with_delete_field(self.schema)
@@ -91,7 +95,7 @@ class DebeziumAvroParser(AvroParser):
         ]
         rows = np.flatnonzero(changes.is_row & has_image)
         taken = image if len(rows) == len(image) else image.take(pa.array(rows))
-        inner = pa.RecordBatch.from_arrays(taken.flatten(), names=[each.name for each in taken.type])
+        inner = pa.RecordBatch.from_arrays(taken.flatten(), names=[field.name for field in taken.type])
         semantic = semantic_types(_image_fields(writer.schema_text))
         if self.take_new_columns:
             new = with_new_columns(new, inner.schema, self.schema, semantic)
@@ -116,12 +120,12 @@ def _image_fields(schema_text: str) -> list[Any]:
 
 def _meta(columns: pa.RecordBatch, rows: np.ndarray[Any, Any]) -> dict[str, pa.Array]:
     indices = pa.array(rows)
-    found = {}
+    meta_columns = {}
     for name in ("op", "ts_ms"):
         if name in columns.schema.names:
-            found[name] = columns.column(name).take(indices)
+            meta_columns[name] = columns.column(name).take(indices)
     if "source" in columns.schema.names:
         source = columns.column("source").take(indices)
-        for each, values in zip(source.type, source.flatten(), strict=True):
-            found[f"source.{each.name}"] = values
-    return found
+        for field, values in zip(source.type, source.flatten(), strict=True):
+            meta_columns[f"source.{field.name}"] = values
+    return meta_columns

@@ -113,7 +113,7 @@ def compile_program(
     Raises UnsupportedTableError for types that a Hudi table has none for.
     """
     by_name = encodings or {}
-    children = [_node(each.name, each.type, by_name.get(each.name, default)) for each in schema]
+    children = [_node(column.name, column.type, by_name.get(column.name, default)) for column in schema]
     root = JsonNode("", RECORD, pa.struct(list(schema)), children)
     nodes: list[JsonNode] = []
     paths: list[str] = []
@@ -174,7 +174,7 @@ def _node(name: str, kind: pa.DataType, encoding: Encoding) -> JsonNode:
         decimal = DECIMAL if sent is None else BASE64_DECIMAL
         return JsonNode(name, decimal, kind, low=kind.precision, high=kind.scale, scale=sent or 0)
     if types.is_struct(kind):
-        return JsonNode(name, RECORD, kind, [_node(each.name, each.type, encoding) for each in kind])
+        return JsonNode(name, RECORD, kind, [_node(member.name, member.type, encoding) for member in kind])
     if types.is_list(kind):
         return JsonNode(name, LIST, kind, [_node("element", kind.value_type, encoding)])
     if types.is_map(kind) and kind.key_type == pa.string():

@@ -37,9 +37,9 @@ class TableTokens:
 
     def __init__(self, hashes: Mapping[str, Sequence[str]] | None) -> None:
         self.is_open = hashes is None
-        self._hashes = {table: tuple(each) for table, each in (hashes or {}).items()}
-        for table, given in self._hashes.items():
-            if not all(_HASH.fullmatch(each) for each in given):
+        self._hashes = {table: tuple(token_hashes) for table, token_hashes in (hashes or {}).items()}
+        for table, token_hashes in self._hashes.items():
+            if not all(_HASH.fullmatch(token_hash) for token_hash in token_hashes):
                 raise InvalidArgumentError(
                     f"a token of {table} is not a SHA-256 hash of 64 lower-case digits",
                     hint="configure what hash_token() returns, never the token",
@@ -68,7 +68,7 @@ class TableTokens:
         raise _unauthenticated("the bearer token is unknown")
 
     def _knows(self, hashed: str, table: str) -> bool:
-        return sum(hmac.compare_digest(hashed, each) for each in self._hashes.get(table, ())) > 0
+        return sum(hmac.compare_digest(hashed, token_hash) for token_hash in self._hashes.get(table, ())) > 0
 
 
 def _unauthenticated(reason: str) -> PushRefusedError:

@@ -26,7 +26,9 @@ class _TableFrames:
 
     def behind(self, sequence: int) -> int:
         """Where the frames behind a sequence number begin."""
-        return bisect_right(self.locations, sequence, lo=self.start, key=lambda each: each[0].sequence)
+        return bisect_right(
+            self.locations, sequence, lo=self.start, key=lambda location: location[0].sequence
+        )
 
     def release(self, up_to: int) -> int:
         """Forget frames up to a sequence number. Returns their bytes."""

@@ -104,7 +104,7 @@ class PushEvents:
         batches: list[EventBatch] = []
         failed: dict[SourcePartition, HudisqlError] = {}
         size = 0
-        for partition in sorted(ready, key=lambda each: self._turns.get(each, 0)):
+        for partition in sorted(ready, key=lambda candidate: self._turns.get(candidate, 0)):
             if size >= _POLL_BYTES:
                 break
             self._turn += 1
@@ -158,7 +158,11 @@ class PushEvents:
     def _ready(self) -> list[SourcePartition]:
         """The partitions with durable rows that were not polled yet."""
         last = self._log.tables()
-        return [each for each, polled in self._polled.items() if last.get(self._table(each), 0) > polled]
+        return [
+            partition
+            for partition, polled in self._polled.items()
+            if last.get(self._table(partition), 0) > polled
+        ]
 
     def _read(self, partition: SourcePartition) -> list[Frame]:
         frames = self._log.read(self._table(partition), self._polled[partition], _BATCH_BYTES)

@@ -181,7 +181,8 @@ def read_tokens(path: Path | None) -> TableTokens:
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"the tokens of {path} cannot be read: {error}", hint=hint) from error
     if not isinstance(hashes, Mapping) or not all(
-        isinstance(each, list) and all(isinstance(one, str) for one in each) for each in hashes.values()
+        isinstance(token_hashes, list) and all(isinstance(one, str) for one in token_hashes)
+        for token_hashes in hashes.values()
     ):
         raise InvalidArgumentError(f"the tokens of {path} cannot be read: no lists of hashes", hint=hint)
     return TableTokens(hashes)

@@ -67,10 +67,10 @@ def rows_of_batch(batch: pa.RecordBatch, schema: pa.Schema, positions: npt.NDArr
     Raises ArrowInvalid, ArrowNotImplementedError for a column of a type that is not the table's.
     """
     columns = [
-        batch.column(each.name).cast(each.type)
-        if each.name in batch.schema.names
-        else pa.nulls(batch.num_rows, each.type)
-        for each in schema
+        batch.column(column.name).cast(column.type)
+        if column.name in batch.schema.names
+        else pa.nulls(batch.num_rows, column.type)
+        for column in schema
     ]
     is_deleted = None
     if DELETE_FIELD in batch.schema.names:

@@ -139,7 +139,7 @@ class SegmentDirectory:
             if not released:
                 return
             current = self._manifest.current
-            gone = {each.number for each in released}
+            gone = {segment.number for segment in released}
             self._manifest.write(
                 replace(
                     current,
@@ -162,7 +162,9 @@ class SegmentDirectory:
 
     def _name_next(self, number: int, next_sequence: int) -> None:
         """Let the manifest name a new segment, and where all others end."""
-        ends: dict[int, int | None] = {each: segment.end for each, segment in self.segments.items()}
+        ends: dict[int, int | None] = {
+            segment_number: segment.end for segment_number, segment in self.segments.items()
+        }
         self._manifest.write(
             replace(
                 self._manifest.current,

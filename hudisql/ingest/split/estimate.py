@@ -124,7 +124,7 @@ def estimate_split_point(partitions: Sequence[Days], config: EstimateConfig) -> 
     """The split point from the daily rows of partitions, each up to its age today."""
     closed = [partition for partition in partitions if is_closed(partition, config)]
     if len(closed) >= config.closed_partitions:
-        last_days = [split_day(each, config.late_share) for each in closed]
+        last_days = [split_day(partition, config.late_share) for partition in closed]
         day = int(np.quantile(last_days, config.quantile, method="higher"))
         reason = (
             f"in {config.quantile:.0%} of {len(closed)} closed partitions at most {config.late_share:.0%} of "
@@ -170,8 +170,8 @@ def _typical_days(partitions: Sequence[Days]) -> Days:
     """The share of rows of each day, the median of the partitions; as long as the oldest ones."""
     longest = max(len(partition) for partition in partitions)
     shares = np.full((len(partitions), longest), np.nan)
-    for number, each in enumerate(partitions):
-        shares[number, : len(each)] = each / each.sum()
+    for number, days in enumerate(partitions):
+        shares[number, : len(days)] = days / days.sum()
     middle: Days = np.nanmedian(shares, axis=0)
     return middle if middle.sum() > 0 else np.nanmean(shares, axis=0)
 

@@ -104,8 +104,8 @@ def _write_buckets(commit: OpenCommit, options: WriteOptions, request: SplitRequ
     written: list[WrittenFile] = []
     prefixes = split_file_id_prefixes(count, commit.instant_time)
     with SpillableChangeBuffer(schema) as buffer:
-        for number, each in enumerate(slices):
-            _add_rows(buffer, table, each, number, count)
+        for number, file_slice in enumerate(slices):
+            _add_rows(buffer, table, file_slice, number, count)
         for bucket, prefix in enumerate(prefixes):
             rows = buffer.table(bucket)
             if request.joins_keys:

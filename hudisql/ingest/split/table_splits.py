@@ -157,8 +157,8 @@ class TableSplits:
 
     def _note(self, metadata: Mapping[str, CommitMetadata]) -> None:
         mixed = dict(self._seen.mixed)
-        for time, each in metadata.items():
-            for path in _mixed_partitions(each):
+        for time, commit in metadata.items():
+            for path in _mixed_partitions(commit):
                 mixed[path] = max(mixed.get(path, ""), time)
         self._seen = replace(self._seen, mixed=mixed)
 

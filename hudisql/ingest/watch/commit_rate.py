@@ -45,7 +45,7 @@ def _find_taken(table: HudiTable) -> TakenEvents:
     if not found:
         return TakenEvents(find_offsets(table), None, None)
     last_commit, offsets = found[-1]
-    recent = [each for each in found[-RATE_COMMITS:] if last_commit - each[0] <= _LONGEST]
+    recent = [commit for commit in found[-RATE_COMMITS:] if last_commit - commit[0] <= _LONGEST]
     return TakenEvents(offsets, last_commit, _rate_of(recent))
 
 
@@ -57,6 +57,6 @@ def _rate_of(commits: list[tuple[datetime, TableOffsets]]) -> float | None:
     events, before = 0, NO_OFFSETS.offsets
     for number, (_, reached) in enumerate(commits):
         if number:
-            events += sum(end - before.get(each, end) for each, end in reached.offsets.items())
+            events += sum(end - before.get(partition, end) for partition, end in reached.offsets.items())
         before = reached.offsets
     return max(events, 0) / (ended - began).total_seconds()

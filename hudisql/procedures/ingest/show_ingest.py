@@ -98,7 +98,7 @@ def show_ingest_partitions(
                 None if split is None else split.buckets,
                 len(own),
                 0 if split is None else len(split.foreign),
-                sum(each.length for each in own),
+                sum(own_slice.length for own_slice in own),
                 0 if split is not None else index_bytes.get(path),
             )
         )

@@ -95,7 +95,7 @@ def _deleting_records(table: HudiTable, name: str) -> Iterator[tuple[str, str, s
 def _deleted_names(record: Mapping[str, Any], partition: str) -> set[str]:
     """The names of the partition's files that a clean, a rollback or a restore has deleted."""
     undone = (record.get("hoodieRestoreMetadata") or {}).values()
-    rollbacks = (each for some in undone for each in some if each)
+    rollbacks = (rollback for some in undone for rollback in some if rollback)
     return {
         str(path).rpartition("/")[2]
         for rollback in (record, *rollbacks)

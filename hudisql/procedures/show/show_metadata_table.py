@@ -180,21 +180,26 @@ def show_metadata_table_column_stats(
         if file_slice.base_file is not None
     }
     columns = {name.strip() for name in arguments.targetColumns.split(",") if name.strip()}
-    found = sorted(
+    statistics = sorted(
         (
             statistic
             for statistic in column_statistics(metadata.read_records(COLUMN_STATS))
             if statistic.file_name in names and (not columns or statistic.column_name in columns)
         ),
-        key=lambda each: (each.file_name, each.column_name),
+        key=lambda statistic: (statistic.file_name, statistic.column_name),
     )
     types = {field.name: field.type for field in table.schema}
     rows = []
-    for each in found:
+    for statistic in statistics:
         least, greatest = (
-            _as_text(value, types.get(each.column_name)) for value in (each.least, each.greatest)
+            _as_text(value, types.get(statistic.column_name))
+            for value in (statistic.least, statistic.greatest)
         )
-        rows.append(MetadataTableColumnStatRow(each.file_name, each.column_name, least, greatest, each.nulls))
+        rows.append(
+            MetadataTableColumnStatRow(
+                statistic.file_name, statistic.column_name, least, greatest, statistic.nulls
+            )
+        )
     return filter_rows(context, rows, MetadataTableColumnStatRow, arguments.filter)
 
 

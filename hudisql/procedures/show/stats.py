@@ -211,7 +211,7 @@ def _levels_below(storage: Storage, path: FileInfo) -> Iterator[list[FileInfo]]:
     level = [path.path] if path.is_directory else []
     while level:
         entries = [
-            each for directory in storage.list_directories(level, missing_ok=True) for each in directory
+            entry for directory in storage.list_directories(level, missing_ok=True) for entry in directory
         ]
         yield entries
         level = [entry.path for entry in entries if entry.is_directory]

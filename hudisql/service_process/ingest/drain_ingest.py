@@ -48,9 +48,9 @@ def drain_tables(
     deadline, left = time.monotonic() + timeout, chosen
     while True:
         state = find_workers(context, left, group, coordinator)
-        for each in [declared_table for declared_table in left if state.is_left(declared_table)]:
-            context.console.info(f"{each.name}: drained")
-            left = [other for other in left if other is not each]
+        for drained in [declared_table for declared_table in left if state.is_left(declared_table)]:
+            context.console.info(f"{drained.name}: drained")
+            left = [other for other in left if other is not drained]
         if not left or time.monotonic() >= deadline or stop.wait(_LOOK_SECONDS):
             return [declared_table.name for declared_table in left]
 

@@ -163,9 +163,11 @@ def _delete(table: HudiTable, chosen: list[Instant], states: dict[tuple[str, str
     storage = table.storage
     for state in (InstantState.REQUESTED, InstantState.INFLIGHT):
         storage.delete_files(
-            [states[_key(each)][state][1].path for each in chosen if state in states[_key(each)]]
+            [states[_key(instant)][state][1].path for instant in chosen if state in states[_key(instant)]]
         )
-    for instant_time in {each.timestamp for each in chosen} & set(marked_instants(storage, table.base_path)):
+    for instant_time in {instant.timestamp for instant in chosen} & set(
+        marked_instants(storage, table.base_path)
+    ):
         delete_markers(storage, table.base_path, instant_time)
     for instant in sorted(chosen):
         storage.delete_file(table.instant_path(instant))

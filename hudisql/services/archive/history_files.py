@@ -89,9 +89,9 @@ def history_instants(
     }
     metadata = list(read_instants(table, fresh))
     return [
-        HistoryInstant(each.timestamp, completions[each], each.action, content or None, plan)
-        for each, content in zip(fresh, metadata, strict=True)
-        for plan in [_plan(table, each, plans)]
+        HistoryInstant(instant.timestamp, completions[instant], instant.action, content or None, plan)
+        for instant, content in zip(fresh, metadata, strict=True)
+        for plan in [_plan(table, instant, plans)]
     ]
 
 

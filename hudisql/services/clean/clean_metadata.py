@@ -92,8 +92,10 @@ def clean_metadata_of(found: Mapping[str, Any]) -> CleanMetadata:
         milliseconds=found["timeTakenInMillis"],
         earliest_retained=found["earliestCommitToRetain"] or "",
         last_completed=found.get("lastCompletedCommitTimestamp") or "",
-        partitions=tuple(_of_record(each) for each in found["partitionMetadata"].values()),
-        sources=tuple(_of_record(each) for each in (found.get("bootstrapPartitionMetadata") or {}).values()),
+        partitions=tuple(_of_record(record) for record in found["partitionMetadata"].values()),
+        sources=tuple(
+            _of_record(record) for record in (found.get("bootstrapPartitionMetadata") or {}).values()
+        ),
         extra_metadata=found.get("extraMetadata"),
         version=found.get("version") or 1,
         files_deleted=found["totalFilesDeleted"],

@@ -149,7 +149,7 @@ def clean_plan_of(found: Mapping[str, Any], table: HudiTable) -> CleanPlan:
     by_path = found.get("filePathsToBeDeletedPerPartition") or {}
     files = {
         partition: tuple(
-            FileToClean(str(each["filePath"]), bool(each["isBootstrapBaseFile"])) for each in some
+            FileToClean(str(record["filePath"]), bool(record["isBootstrapBaseFile"])) for record in some
         )
         for partition, some in by_path.items()
     }

@@ -76,7 +76,9 @@ def deletable_sources(
     for mapping in read_bootstrap_mappings(table.storage, table.base_path) if mappings else ():
         if (some := mappings.get(resolve(mapping.external_file.path))) is not None:
             some.append(mapping)
-    needed = _present_skeletons(table, {each.partition_path for some in mappings.values() for each in some})
+    needed = _present_skeletons(
+        table, {skeleton.partition_path for some in mappings.values() for skeleton in some}
+    )
     needed -= set(going)
     paths, kept, free = sorted(wanted), {}, []
     for path, info in zip(paths, table.storage.infos(paths), strict=True):

@@ -43,7 +43,7 @@ def source_deletion(context: Context, base_path: str) -> SourceDeletion:
     def tell_kept(kept: Mapping[str, str]) -> None:
         reasons = sorted(set(kept.values()))
         for why in reasons[:_SHOWN]:
-            paths = sorted(path for path, each in kept.items() if each == why)
+            paths = sorted(path for path, reason in kept.items() if reason == why)
             context.console.warning(f"{_count(paths)}, such as {paths[0]}, stay: {why}")
         if len(reasons) > _SHOWN:
             context.console.warning(f"{_count(kept)} stay in all, for {len(reasons):,} reasons")

@@ -173,7 +173,7 @@ def choose_partitions(paths: Sequence[str], options: ClusteringOptions, now: dat
     """
     found = list(paths)
     if options.selected is not None:
-        found = [each for each in found if each in options.selected]
+        found = [partition for partition in found if partition in options.selected]
     elif options.pattern:
         try:
             pattern = re.compile(options.pattern)
@@ -181,13 +181,15 @@ def choose_partitions(paths: Sequence[str], options: ClusteringOptions, now: dat
             raise InvalidArgumentError(
                 f"'{options.pattern}' is not a regular expression of partition paths: {error}"
             ) from error
-        found = [each for each in found if pattern.fullmatch(each)]
+        found = [partition for partition in found if pattern.fullmatch(partition)]
     if options.partition_filter == "RECENT_DAYS":
         latest = sorted(found, reverse=True)[options.skip_latest :]
         return latest[: options.lookback] if options.lookback > 0 else latest
     if options.partition_filter == "SELECTED_PARTITIONS":
         return [
-            each for each in found if each >= options.first and (not options.last or each <= options.last)
+            partition
+            for partition in found
+            if partition >= options.first and (not options.last or partition <= options.last)
         ]
     if options.partition_filter == "DAY_ROLLING":
         return sorted(found)[now.hour :: _HOURS_A_DAY]
@@ -238,7 +240,7 @@ def parse_clustering_plan(content: bytes, path: str) -> ClusteringPlan | None:
     columns = str(parameters.get(CLUSTERING_SORT_COLUMNS.name) or "")
     chosen = str(parameters.get(LAYOUT_STRATEGY.name) or LAYOUT_STRATEGY.default)
     layout = cast("Layout", LAYOUT_STRATEGY.parse(LAYOUT_STRATEGY.name, chosen))
-    groups = tuple(_parse_group(each, path) for each in plan.get("inputGroups") or ())
+    groups = tuple(_parse_group(group, path) for group in plan.get("inputGroups") or ())
     names = tuple(name.strip() for name in columns.split(",") if name.strip())
     return ClusteringPlan(groups, names, layout)
 
@@ -246,13 +248,13 @@ def parse_clustering_plan(content: bytes, path: str) -> ClusteringPlan | None:
 def _parse_group(found: dict[str, Any], path: str) -> ClusteringGroup:
     slices = tuple(
         ClusteringSlice(
-            partition_path=str(each["partitionPath"] or ""),
-            file_id=str(each["fileId"]),
-            base_file=each["dataFilePath"] or None,
-            log_files=tuple(each["deltaFilePaths"] or ()),
-            bootstrap_file=each["bootstrapFilePath"] or None,
+            partition_path=str(record["partitionPath"] or ""),
+            file_id=str(record["fileId"]),
+            base_file=record["dataFilePath"] or None,
+            log_files=tuple(record["deltaFilePaths"] or ()),
+            bootstrap_file=record["bootstrapFilePath"] or None,
         )
-        for each in found["slices"] or ()
+        for record in found["slices"] or ()
     )
     if not slices or len({file_slice.partition_path for file_slice in slices}) > 1:
         raise CorruptTableError(f"{path} is a clustering plan with a group that is not of one partition")
@@ -276,11 +278,11 @@ def _groups_of_partition(
     )
     group: list[FileSlice] = []
     total = 0
-    for size, each in sized:
+    for size, file_slice in sized:
         if group and total + size > options.max_group_bytes:
             yield _group(storage, group, total, options)
             group, total = [], 0
-        group.append(each)
+        group.append(file_slice)
         total += size
     if len(group) > 1 or (group and options.takes_single_files):
         yield _group(storage, group, total, options)

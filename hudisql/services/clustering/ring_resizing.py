@@ -94,7 +94,7 @@ def _runs(
 def _group(
     storage: Storage, ring: HashRing, slices: Sequence[FileSlice], nodes: tuple[RingNode, ...]
 ) -> ClusteringGroup:
-    total = sum(each.base_file.length for each in slices if each.base_file is not None)
+    total = sum(file_slice.base_file.length for file_slice in slices if file_slice.base_file is not None)
     outputs = sum(node.file_id_prefix is not None for node in nodes)
     return replace(group_of(storage, slices, total, outputs), nodes=nodes, ring_number=ring.number)
 

@@ -90,15 +90,17 @@ def parse_compaction_plan(content: bytes, path: str) -> CompactionPlan:
     return CompactionPlan(
         tuple(
             CompactionOperation(
-                partition_path=each["partitionPath"] or "",
-                file_id=str(each["fileId"]),
-                base_instant_time=str(each["baseInstantTime"]),
-                base_file=_name_of(each["dataFilePath"]),
-                log_files=tuple(name for text in each["deltaFilePaths"] or () if (name := _name_of(text))),
-                bootstrap_file=each["bootstrapFilePath"],
-                metrics=dict(each["metrics"] or {}),
+                partition_path=operation["partitionPath"] or "",
+                file_id=str(operation["fileId"]),
+                base_instant_time=str(operation["baseInstantTime"]),
+                base_file=_name_of(operation["dataFilePath"]),
+                log_files=tuple(
+                    name for text in operation["deltaFilePaths"] or () if (name := _name_of(text))
+                ),
+                bootstrap_file=operation["bootstrapFilePath"],
+                metrics=dict(operation["metrics"] or {}),
             )
-            for each in found.get("operations") or ()
+            for operation in found.get("operations") or ()
         )
     )
 

@@ -115,16 +115,16 @@ def _writes_after(table: HudiTable, savepoint_time: str) -> list[Instant]:
     savepoint = completed_savepoint(table, savepoint_time)
     saved = completion_times(table, [savepoint])[savepoint]
 
-    def is_later(each: Instant) -> bool:
-        if kept is None or each not in completions:
-            return each.timestamp > savepoint_time
-        if table.is_merge_on_read and COMMIT in (each.action, kept.action):
-            return each.timestamp > savepoint_time
+    def is_later(instant: Instant) -> bool:
+        if kept is None or instant not in completions:
+            return instant.timestamp > savepoint_time
+        if table.is_merge_on_read and COMMIT in (instant.action, kept.action):
+            return instant.timestamp > savepoint_time
         # A savepoint has the files of earlier requests that were complete when it was made, and cleans have
         # deleted what these replaced.
-        if each.timestamp < savepoint_time and completions[each] < saved:
+        if instant.timestamp < savepoint_time and completions[instant] < saved:
             return False
-        return completions[each] > completions[kept]
+        return completions[instant] > completions[kept]
 
     return [write for write in writes if is_later(write)]
 
@@ -208,7 +208,7 @@ def _check_not_archived(table: HudiTable, savepoint_time: str) -> None:
     # After an interrupted archiving the instants are on the timeline, too, but could not be removed from the
     # archive.
     archived = written | commits_in_archive(table)
-    later = sorted(each for each in archived if each > savepoint_time)
+    later = sorted(instant_time for instant_time in archived if instant_time > savepoint_time)
     if later:
         raise RollbackRefusedError(
             f"the commit {later[0]} of {table.base_path}, after the savepoint {savepoint_time}, is archived: "

@@ -89,8 +89,8 @@ def delete_savepoint(
             instant_time = choose_savepoint(table, instant_time)
             _archive_if_later_ones_are(table, instant_time, held.check)
         inflight = Instant(instant_time, SAVEPOINT, InstantState.INFLIGHT)
-        for each in (completed_savepoint(table, instant_time), inflight):
-            table.storage.delete_file(table.instant_path(each))
+        for instant in (completed_savepoint(table, instant_time), inflight):
+            table.storage.delete_file(table.instant_path(instant))
     return instant_time
 
 

@@ -117,7 +117,7 @@ class ServiceLoop:
         running: dict[Future[_Due | None], str] = {}
         while running or (waiting and not self.stop.is_set()):
             while waiting and len(running) < self.parallelism and not self.stop.is_set():
-                due = waiting.pop(min(waiting.values(), key=lambda each: each.order).table.name)
+                due = waiting.pop(min(waiting.values(), key=lambda candidate: candidate.order).table.name)
                 running[services.submit(self._serve, due)] = due.table.name
             if self._is_repeated and self.clock() - looked_at >= self.interval:
                 # A service may run for hours: the other tables are served meanwhile.
@@ -190,9 +190,9 @@ class ServiceLoop:
         seconds = min(self.interval * 2 ** min(attempts - 1, 20), _LONGEST_BACKOFF)
         self._failures[name, service] = _Failure(attempts, self.clock() + seconds)
         # Services without an effect may have one after a failure.
-        for each in Service:
-            if each == service:
-                self._without_effect.pop((name, each), None)
+        for other in Service:
+            if other == service:
+                self._without_effect.pop((name, other), None)
         text = error.message if isinstance(error, HudisqlError) else f"{type(error).__name__}: {error}"
         first = next(iter(text.strip().splitlines()), type(error).__name__)
         hint = f" ({error.hint})" if isinstance(error, HudisqlError) and error.hint else ""

@@ -58,7 +58,7 @@ def write_timeline_of_layout_1(table: HudiTable) -> None:
     storage, base_path = table.storage, table.base_path
     delete_timeline(storage, base_path, LAYOUT_V1)
     files = _files_of(storage, base_path, table.timeline.layout)
-    completions = completion_times(table, [each for each, _ in files if each.is_completed])
+    completions = completion_times(table, [instant for instant, _ in files if instant.is_completed])
     for instant, content in _read(storage, files):
         action = REPLACE_COMMIT if instant.action == CLUSTERING else instant.action
         named = Instant(instant.timestamp, action, instant.state)
@@ -115,10 +115,10 @@ def _completions(table: HudiTable) -> Mapping[Instant, str]:
     if requests:
         following |= dict.fromkeys(BOOTSTRAP_INSTANT_TIMES, requests[0])
     return {
-        each: max(each.timestamp, min(time, instant_time_before(following[each.timestamp])))
-        if each.timestamp in following
+        instant: max(instant.timestamp, min(time, instant_time_before(following[instant.timestamp])))
+        if instant.timestamp in following
         else time
-        for each, time in times.items()
+        for instant, time in times.items()
     }
 
 

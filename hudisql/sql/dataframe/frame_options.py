@@ -103,7 +103,7 @@ def check_agreement(options: FrameOptions, table: HudiTable, table_label: str) -
     check_table_settings(options)
     for name, value in options.definition.items():
         own = _own_value(table, name.lower(), table_label)
-        if _canonical(name.lower(), value) not in {_canonical(name.lower(), each) for each in own}:
+        if _canonical(name.lower(), value) not in {_canonical(name.lower(), own_value) for own_value in own}:
             raise _contradiction(name, value, table_label, own[0] or "none")
 
 

@@ -153,7 +153,7 @@ class AffectedValues:
         """The covers of a node that computes named expressions of its child's rows."""
         wanted = [cat.attribute_id(attribute) for attribute in attributes]
         named = cat.by_id(cat.parts_of(node, expressions))
-        columns = [named[each] for each in wanted]
+        columns = [named[identity] for identity in wanted]
         below: dict[int, Any] = {}
         for column in columns:
             below |= cat.references_of(column)

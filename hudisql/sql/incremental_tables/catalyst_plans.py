@@ -28,7 +28,9 @@ _EXACT: Final = frozenset(
 
 def analyzed_plan(frame: DataFrame) -> Any:
     """The analyzed plan of a DataFrame."""
-    return remembered(jvm.java_dataset(frame), "analyzed", lambda each: each.queryExecution().analyzed())
+    return remembered(
+        jvm.java_dataset(frame), "analyzed", lambda dataset: dataset.queryExecution().analyzed()
+    )
 
 
 def class_name(node: Any) -> str:
@@ -38,37 +40,37 @@ def class_name(node: Any) -> str:
 
 def name_of(named: Any) -> str:
     """A column's name."""
-    return remembered(named, "name", lambda each: str(each.name()))
+    return remembered(named, "name", lambda expression: str(expression.name()))
 
 
 def alias_of(node: Any) -> str:
     """The name of a `SubqueryAlias`."""
-    return remembered(node, "alias", lambda each: str(each.alias()))
+    return remembered(node, "alias", lambda aliased: str(aliased.alias()))
 
 
 def join_kind(join: Any) -> str:
     """A join's type, as Catalyst names it."""
-    return remembered(join, "join", lambda each: str(each.joinType()))
+    return remembered(join, "join", lambda join_node: str(join_node.joinType()))
 
 
 def children_of(node: Any) -> list[Any]:
     """The children of a node or expression."""
-    return remembered(node, "children", lambda each: list(items_of(each.children())))
+    return remembered(node, "children", lambda parent: list(items_of(parent.children())))
 
 
 def main_plan_of(node: Any) -> Any:
     """The main query of a query WITH common table expressions."""
-    return remembered(node, "plan", lambda each: each.plan())
+    return remembered(node, "plan", lambda subquery: subquery.plan())
 
 
 def parts_of(node: Any, name: str) -> list[Any]:
     """The items of a sequence of a node, as `projectList`."""
-    return remembered(node, name, lambda each: list(items_of(getattr(each, name)())))
+    return remembered(node, name, lambda holder: list(items_of(getattr(holder, name)())))
 
 
 def attribute_id(attribute: Any) -> int:
     """The id of an attribute, unique in its plan."""
-    return remembered(attribute, "id", lambda each: int(each.exprId().id()))
+    return remembered(attribute, "id", lambda reference: int(reference.exprId().id()))
 
 
 def output_of(node: Any) -> dict[int, Any]:
@@ -78,12 +80,14 @@ def output_of(node: Any) -> dict[int, Any]:
 
 def by_id(named: Iterable[Any]) -> dict[int, Any]:
     """Attributes, or other named expressions, by their ids."""
-    return {attribute_id(each): each for each in named}
+    return {attribute_id(attribute): attribute for attribute in named}
 
 
 def references_of(expression: Any) -> dict[int, Any]:
     """The attributes in an expression by id."""
-    return remembered(expression, "references", lambda each: by_id(items_of(each.references().toSeq())))
+    return remembered(
+        expression, "references", lambda referring: by_id(items_of(referring.references().toSeq()))
+    )
 
 
 def is_attribute(expression: Any) -> bool:
@@ -96,7 +100,7 @@ def chosen_columns(plan: Any) -> list[int] | None:
     chosen = list(output_of(plan))
     while class_name(plan) == "Project":
         named = by_id(parts_of(plan, "projectList"))
-        values = [unnamed(named[each]) for each in chosen]
+        values = [unnamed(named[identity]) for identity in chosen]
         if not all(map(is_attribute, values)):
             return None
         chosen, plan = [attribute_id(value) for value in values], children_of(plan)[0]
@@ -110,7 +114,7 @@ def unnamed(expression: Any) -> Any:
 
 def is_exact(expression: Any) -> bool:
     """True if equal values of the type are identical, unlike -0.0 and 0.0, or 'a' and 'A' by a collation."""
-    kind = remembered(expression, "type", lambda each: jvm.class_name(each.dataType()))
+    kind = remembered(expression, "type", lambda typed: jvm.class_name(typed.dataType()))
     return kind in _EXACT
 
 

@@ -83,7 +83,9 @@ def changed_rows(scope: StatementScope, new: DataFrame, old: DataFrame, key: Seq
     left = new.toDF(*(f"n{at}" for at in range(len(names)))).withColumn("n", sf.lit(True))
     right = old.select(*map(quote_name, names)).toDF(*(f"o{at}" for at in range(len(names))))
     right = right.withColumn("o", sf.lit(True))
-    places = [next(at for at, name in enumerate(names) if name.lower() == each.lower()) for each in key]
+    places = [
+        next(at for at, name in enumerate(names) if name.lower() == key_column.lower()) for key_column in key
+    ]
     condition = sf.lit(True)
     for at in places:
         condition = condition & sf.col(f"n{at}").eqNullSafe(sf.col(f"o{at}"))

@@ -74,7 +74,8 @@ def definition_of(entry: MetastoreTable) -> IncrementalDefinition | None:
     if not is_incremental(entry):
         return None
     values = {
-        each.name: _joined(entry.parameters, PREFIX + each.name) for each in fields(IncrementalDefinition)
+        definition_field.name: _joined(entry.parameters, PREFIX + definition_field.name)
+        for definition_field in fields(IncrementalDefinition)
     }
     if not values["key"]:
         raise CorruptTableError(

@@ -67,9 +67,9 @@ def definition_change(
         known = columns_of(entry)
         gone = known - {name.lower() for name in frame.columns}
         added = tuple(
-            (each.name, each.dataType.simpleString())
-            for each in frame.schema
-            if each.name.lower() not in known
+            (column.name, column.dataType.simpleString())
+            for column in frame.schema
+            if column.name.lower() not in known
         )
     definition = read_table_definition(context, statement.definition, [])
     properties = _changed_properties(definition, entry)
@@ -133,7 +133,7 @@ def _refused(
     partitions = definition.partition_columns
     now = [column.name for column in entry.partition_columns]
     if _folded(partitions) != _folded(now):
-        given_text, stored_text = (", ".join(each) or "nothing" for each in (partitions, now))
+        given_text, stored_text = (", ".join(columns) or "nothing" for columns in (partitions, now))
         return f"it is now partitioned by {given_text}, but its files by {stored_text}"
     return ""
 
@@ -162,13 +162,15 @@ def analyzed_definition(
             f"the query of {name} does not determine which columns are the key of its rows",
             hint="name them after the table: CREATE INCREMENTAL TABLE … KEY (column, …) AS …",
         )
-    for each in (*key, *([incremental.ordering] if incremental.ordering else ())):
-        if each.lower() not in columns:
+    for column in (*key, *([incremental.ordering] if incremental.ordering else ())):
+        if column.lower() not in columns:
             raise InvalidArgumentError(
-                f"the query of {name} has no column '{each}'", hint=f"its columns are {', '.join(columns)}"
+                f"the query of {name} has no column '{column}'", hint=f"its columns are {', '.join(columns)}"
             )
     ordering = incremental.ordering and columns[incremental.ordering.lower()]
-    return frame, replace(incremental, key=tuple(columns[each.lower()] for each in key), ordering=ordering)
+    return frame, replace(
+        incremental, key=tuple(columns[column.lower()] for column in key), ordering=ordering
+    )
 
 
 def derived_key(frame: DataFrame, sources: QuerySources) -> tuple[str, ...]:
@@ -205,9 +207,9 @@ def _of_groups(node: Any, shown: dict[int, str]) -> tuple[str, ...]:
     found = []
     for group in cat.parts_of(node, "groupingExpressions"):
         names = [
-            shown[cat.attribute_id(each)]
-            for each, value in named
-            if bool(value.semanticEquals(group)) and cat.attribute_id(each) in shown
+            shown[cat.attribute_id(expression)]
+            for expression, value in named
+            if bool(value.semanticEquals(group)) and cat.attribute_id(expression) in shown
         ]
         if not names:
             return ()

@@ -71,7 +71,7 @@ class DriverChanges:
 
     def counts(self) -> tuple[int, int]:
         """The numbers of rows to write and to delete."""
-        operations = [RowOperation(each) for each in self.rows.column(OPERATION).to_pylist()]
+        operations = [RowOperation(operation) for operation in self.rows.column(OPERATION).to_pylist()]
         return sum(not operation.removes for operation in operations), operations.count(RowOperation.DELETE)
 
 
@@ -85,7 +85,7 @@ def changes_on_driver(
     """
     table = scope.table
     in_case = {name.lower(): name for name in table.schema.names}
-    key = [in_case[each.lower()] for each in key]
+    key = [in_case[column.lower()] for column in key]
     maintained = [in_case[column.lower()] for column in values.columns]
     # With the key there are at most as many rows as values.
     if values.few is None or not set(key) <= set(maintained) or not _is_comparable(table, key):
@@ -96,7 +96,7 @@ def changes_on_driver(
         return None
     old = _with_values(stored, maintained, few)
     found = to_arrow(new).combine_chunks().to_batches()
-    fresh = pa.Table.from_batches([conform_batch(each, table.schema) for each in found], table.schema)
+    fresh = pa.Table.from_batches([conform_batch(batch, table.schema) for batch in found], table.schema)
     new_keys, old_keys = equal_row_numbers([fresh.select(key), old.select(key)])
     if _repeats(new_keys) or _repeats(old_keys):
         return None
@@ -117,7 +117,7 @@ def _is_comparable(table: HudiTable, key: Sequence[str]) -> bool:
     if table.properties.has_register_only_partitions or table.properties.generates_record_keys:
         return False
     types = [field.type for field in table.schema]
-    keys = [table.schema.field(each).type for each in key]
+    keys = [table.schema.field(column).type for column in key]
     return not any(map(pa.types.is_nested, types)) and not any(map(pa.types.is_floating, keys))
 
 
@@ -129,7 +129,7 @@ def _stored_rows(scope: StatementScope, columns: Sequence[str], values: pa.Table
     """The stored rows with these values and some others, with meta columns; None if they are large."""
     table = scope.table
     one_of = (_one_of(name, values.column(at)) for at, name in enumerate(columns))
-    predicates = [each for each in one_of if each is not None]
+    predicates = [predicate for predicate in one_of if predicate is not None]
     plan = plan_scan(
         ScanRequest(table, table.full_schema, predicates, driver_bytes=refresh_driver_bytes(scope))
     )
@@ -139,7 +139,7 @@ def _stored_rows(scope: StatementScope, columns: Sequence[str], values: pa.Table
     if found is None:
         return None
     return pa.Table.from_batches(
-        [conform_batch(each, table.full_schema) for each in found], table.full_schema
+        [conform_batch(batch, table.full_schema) for batch in found], table.full_schema
     )
 
 
@@ -186,22 +186,22 @@ def _may_be_stored(scope: StatementScope, rows: pa.Table) -> bool:
     if len(slices) > _MOST_FOOTERS:
         return True
 
-    def keys_to_find(each: FileSlice) -> pa.StringArray:
-        if each.has_log_files or each.base_file is None:
+    def keys_to_find(file_slice: FileSlice) -> pa.StringArray:
+        if file_slice.has_log_files or file_slice.base_file is None:
             return keys
-        return possible_keys(read_key_footer(table.storage, each.base_file.path), keys)
+        return possible_keys(read_key_footer(table.storage, file_slice.base_file.path), keys)
 
     with ThreadPoolExecutor(_THREADS) as threads:
         wanted = list(zip(slices, threads.map(keys_to_find, slices), strict=True))
-    candidates = [(each, some) for each, some in wanted if len(some)]
-    if sum(each.length for each, _ in candidates) > refresh_driver_bytes(scope):
+    candidates = [(file_slice, some) for file_slice, some in wanted if len(some)]
+    if sum(file_slice.length for file_slice, _ in candidates) > refresh_driver_bytes(scope):
         return True
-    config = log_merge_config_for(table, [each for each, _ in candidates])
+    config = log_merge_config_for(table, [file_slice for file_slice, _ in candidates])
     return any(
         batch.num_rows
-        for each, some in candidates
+        for file_slice, some in candidates
         for batch in find_keys(
-            table.storage, SliceLookup(each, log_merge_config=config), some, prunes_by_footer=False
+            table.storage, SliceLookup(file_slice, log_merge_config=config), some, prunes_by_footer=False
         )
     )
 

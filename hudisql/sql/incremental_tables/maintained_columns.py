@@ -77,11 +77,11 @@ def affected_values(
         places = {cat.attribute_id(part): at for at, part in enumerate(cat.parts_of(root, "output"))}
         root, sources = over_rows()
         output = cat.parts_of(root, "output")
-        chosen = [output[places[cat.attribute_id(each)]] for each in chosen]
+        chosen = [output[places[cat.attribute_id(attribute)]] for attribute in chosen]
         walk = _walk(spark, sources, changes)
         walk.plans(root, chosen)
     images = read_images(spark, sources, changes, walk.needed, most_bytes)
-    columns = tuple(cat.name_of(each) for each in chosen)
+    columns = tuple(cat.name_of(attribute) for attribute in chosen)
 
     def plans_over(frames: Mapping[str, DataFrame]) -> list[Any]:
         covers = _walk(spark, sources, changes, frames).plans(root, chosen)
@@ -92,7 +92,7 @@ def affected_values(
     if not (walk.joins_back or images.many):
         found = _values_on_driver(spark, images, plans_over, names)
     if found is None:
-        frames = [cat.frame_of(spark, each, names) for each in plans_over(images.frames(spark))]
+        frames = [cat.frame_of(spark, plan, names) for plan in plans_over(images.frames(spark))]
         if not frames:
             # Compactions and clusterings move rows without changing them.
             none = cat.frame_of(spark, cat.project(spark, chosen, root), names).schema
@@ -158,9 +158,9 @@ def _choose(walk: AffectedValues, root: Any, key: Sequence[str], partitions: Seq
     single = [attribute for attribute in output if _is_traceable(walk, root, [attribute])]
     chosen: list[Any] = []
     # Columns of the key first: they are the most selective.
-    for each in sorted(single, key=lambda column: column not in own):
-        if _is_traceable(walk, root, [*chosen, each]):
-            chosen.append(each)
+    for attribute in sorted(single, key=lambda column: column not in own):
+        if _is_traceable(walk, root, [*chosen, attribute]):
+            chosen.append(attribute)
     if not chosen:
         raise reason or NotTraceableError("no column of the result tells which of its rows a change affects")
     return chosen
@@ -262,8 +262,9 @@ class SourceImages:
             chosen = cat.chosen_columns(plan)
             if chosen is None or not values.keys() >= set(chosen):
                 return None
-            found = [values[each] for each in chosen]
-            tables.append(with_stored_types(pa.table(found, names=[f"v{at}" for at in range(len(found))])))
+            value_columns = [values[identity] for identity in chosen]
+            names = [f"v{at}" for at in range(len(value_columns))]
+            tables.append(with_stored_types(pa.table(value_columns, names=names)))
         return pa.concat_tables(tables, promote_options="permissive")
 
 

@@ -175,7 +175,7 @@ def _plan_changes(
     if rows is None:
         old = rows_of_values(scope, stored, scope.binder, values)
         rows = changed_rows(scope, new, old, definition.key)
-    named = {sources.names[path]: each for path, each in (changes or {}).items()}
+    named = {sources.names[path]: change for path, change in (changes or {}).items()}
     way = WHOLE if values is None else values.way
     return RefreshPlan(scope, checkpoint, way, reason or "", named, values, rows)
 

@@ -100,11 +100,11 @@ class _Walk:
             return needed | cat.references_of(node).keys()
         if kind == "Project":
             named = cat.by_id(cat.parts_of(node, "projectList"))
-            return _references(named[each] for each in needed & named.keys())
+            return _references(named[identity] for identity in needed & named.keys())
         if kind == "Aggregate":
             named = cat.by_id(cat.parts_of(node, "aggregateExpressions"))
             groups = cat.parts_of(node, "groupingExpressions")
-            return _references([*(named[each] for each in needed & named.keys()), *groups])
+            return _references([*(named[identity] for identity in needed & named.keys()), *groups])
         return None
 
 

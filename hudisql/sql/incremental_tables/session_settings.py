@@ -32,8 +32,8 @@ _ALWAYS_KEPT: Final = (
 )
 """Settings whose defaults differ, or may differ, between machines or versions of Spark."""
 _OF_RUNNING: Final = tuple(
-    f"spark.sql.{each}"
-    for each in (
+    f"spark.sql.{prefix}"
+    for prefix in (
         *("adaptive.", "addPartitionInBatch.", "artifact.", "autoBroadcastJoinThreshold", "broadcast"),
         *("bucketing.", "cache", "cartesianProductExec.", "catalog", "cbo.", "classic.", "cli.", "codegen."),
         *("columnVector.", "connect.", "dataframeCache.", "debug.", "defaultCacheStorageLevel"),

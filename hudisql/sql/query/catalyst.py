@@ -144,7 +144,7 @@ def plan_without_running(spark: SparkSession, plan: Any) -> list[Any]:
     Commands are planned and never run.
     """
     execution = session_state(spark).executePlan(plan, _not_running_commands(spark))
-    inner = (plan_without_running(spark, each) for each in _queries_held_apart(execution.executedPlan()))
+    inner = (plan_without_running(spark, query) for query in _queries_held_apart(execution.executedPlan()))
     return [execution, *chain.from_iterable(inner)]
 
 
@@ -408,7 +408,11 @@ def _merge_fields(into: FieldTree, more: FieldTree) -> None:
 def _prune_fields(fields: Iterable[pa.Field], tree: FieldTree | None) -> list[pa.Field]:
     if tree is None:
         return list(fields)
-    return [each.with_type(_prune_type(each.type, tree[each.name])) for each in fields if each.name in tree]
+    return [
+        struct_field.with_type(_prune_type(struct_field.type, tree[struct_field.name]))
+        for struct_field in fields
+        if struct_field.name in tree
+    ]
 
 
 def _prune_type(data_type: pa.DataType, tree: FieldTree | None) -> pa.DataType:

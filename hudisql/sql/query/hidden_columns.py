@@ -69,7 +69,7 @@ def _query_block(tokens: Sequence[Token], at: int) -> Sequence[Token]:
             opened.append(position)
         elif token.text == ")" and opened:
             opened.pop()
-    starts = [each for each in opened if tokens[each + 1].is_keyword(*_BLOCK_KEYWORDS)]
+    starts = [opening for opening in opened if tokens[opening + 1].is_keyword(*_BLOCK_KEYWORDS)]
     if not starts:
         return tokens
     depth = 0
@@ -162,7 +162,7 @@ def _sources(node: Any) -> tuple[bool, tuple[_StarSource, ...]]:
     if kind in ("Project", "Aggregate"):
         return False, ()
     found = [_sources(child) for child in children]
-    is_list = kind in ("Join", "OneRowRelation", *_TRANSPARENT) and all(each for each, _ in found)
+    is_list = kind in ("Join", "OneRowRelation", *_TRANSPARENT) and all(is_plain for is_plain, _ in found)
     sources = tuple(source for _, some in found for source in some)
     names = [source.qualifier.lower() for source in sources]
     return is_list and len(set(names)) == len(names), sources

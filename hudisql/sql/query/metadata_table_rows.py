@@ -98,11 +98,13 @@ def _statistics(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _members(wrappers: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    filled = {name: each for name, each in (wrappers or {}).items() if each is not None}
+    filled = {name: wrapper for name, wrapper in (wrappers or {}).items() if wrapper is not None}
     if not filled:
         return None
     # The first branch of Hudi's union is null.
-    return {f"member{int(name) - 1}": {"value": _stored(each["value"])} for name, each in filled.items()}
+    return {
+        f"member{int(name) - 1}": {"value": _stored(wrapper["value"])} for name, wrapper in filled.items()
+    }
 
 
 def _stored(value: Any) -> Any:

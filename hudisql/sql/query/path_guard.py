@@ -212,7 +212,7 @@ def _find_table_below(context: Context, path: str) -> str | None:
                 return parent_of(directory)
         # Symbolic links may form cycles.
         level = [directory for directory in directories if context.storage.resolve(directory) not in seen]
-        seen.update(context.storage.resolve(each) for each in level)
+        seen.update(context.storage.resolve(inner_directory) for inner_directory in level)
     return None
 
 
@@ -239,7 +239,7 @@ def _paths_read_by(scan: PlannedRelation) -> Iterator[str]:
 def _overlap(context: Context, directory: str, path: str) -> bool:
     storage = context.storage
     try:
-        one, other = (storage.resolve(storage.qualify(each)) for each in (directory, path))
+        one, other = (storage.resolve(storage.qualify(location)) for location in (directory, path))
     except StorageError:
         return False
     return is_inside(one, other) or is_inside(other, one)

@@ -214,8 +214,8 @@ def store_view(spark: SparkSession, statement: Any, schema: StructType) -> None:
     schema, which Spark would get by resolving the query.
     """
     columns = ", ".join(
-        f"CAST(NULL AS {with_local_zone(each.dataType.simpleString())}) AS {quote_name(each.name)}"
-        for each in schema.fields
+        f"CAST(NULL AS {with_local_zone(column.dataType.simpleString())}) AS {quote_name(column.name)}"
+        for column in schema.fields
     )
     stand_in = parse_plan(spark, f"SELECT {columns}")
     children = [
@@ -250,7 +250,7 @@ def _columns_of(schema_json: str) -> tuple[ViewColumn, ...]:
     from pyspark.sql.types import StructType
 
     schema = StructType.fromJson(json.loads(schema_json))
-    return tuple(ViewColumn(each.name, each.dataType.simpleString()) for each in schema.fields)
+    return tuple(ViewColumn(column.name, column.dataType.simpleString()) for column in schema.fields)
 
 
 def _query_columns(properties: Mapping[str, str]) -> tuple[str, ...] | None:

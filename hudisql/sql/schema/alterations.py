@@ -142,8 +142,8 @@ def read_alteration(context: Context, text: str) -> Alteration:
         return UnsetProperties(names, bool(plan.ifExists()))
     if kind == "AddColumns":
         added = list(items_of(plan.columnsToAdd()))
-        places = {str(each.colName()): _place_of(each) for each in added}
-        columns = column_schema([_added_column(each) for each in added])
+        places = {str(column.colName()): _place_of(column) for column in added}
+        columns = column_schema([_added_column(column) for column in added])
         return AddColumns(
             columns, {name: after for name, after in places.items() if after is not None}, _parents_of(added)
         )

@@ -155,7 +155,7 @@ def _by_members(value: Column, found: Any, wanted: Any, where: str) -> tuple[Col
     if isinstance(found, MapType) and isinstance(wanted, MapType):
         _, item = _by_members(value, found.valueType, wanted.valueType, where)
         changed = sf.transform_values(
-            value, lambda _, each: _by_members(each, found.valueType, wanted.valueType, where)[0]
+            value, lambda _, map_value: _by_members(map_value, found.valueType, wanted.valueType, where)[0]
         )
         return changed, MapType(found.keyType, item)
     if not isinstance(found, StructType) or not isinstance(wanted, StructType):

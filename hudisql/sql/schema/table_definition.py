@@ -126,7 +126,7 @@ def read_table_definition(
 def as_nullable(document: Any) -> Any:
     """Spark's JSON of a column or type, with everything in it nullable, as in a Hudi table."""
     if isinstance(document, list):
-        return [as_nullable(each) for each in document]
+        return [as_nullable(part) for part in document]
     if not isinstance(document, dict):
         return document
     flags = {"nullable", "containsNull", "valueContainsNull"}

@@ -228,7 +228,7 @@ class _Reader(StatementCursor):
             if (
                 depth == 1
                 and token.is_keyword(_DEFAULT)
-                and all(each.is_keyword("(", ",", ")") for each in around)
+                and all(neighbour.is_keyword("(", ",", ")") for neighbour in around)
             ):
                 start, end = token.start - query.start, token.end - query.start
                 text = text[:start] + "NULL".ljust(len(_DEFAULT)) + text[end:]

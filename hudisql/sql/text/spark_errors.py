@@ -203,7 +203,9 @@ def _removed_data_file(message: str) -> str | None:
     Spark's own advice, REFRESH TABLE, is for its cached file lists of plain tables.
     """
     matches = (pattern.search(message) for pattern in _GONE)
-    return next((each["path"] for each in matches if each is not None and is_data_file(each["path"])), None)
+    return next(
+        (match["path"] for match in matches if match is not None and is_data_file(match["path"])), None
+    )
 
 
 def _checksum_error(path: str) -> QueryError:

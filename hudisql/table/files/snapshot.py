@@ -118,10 +118,10 @@ def slices_of_versions(table: HudiTable, versions: FileVersions, as_of: str | No
         if (path, file_id) not in replaced
     )
     columns, computed_meta = table.file_columns, table.computed_meta
-    visible = [each for each in file_slices if each is not None]
+    visible = [file_slice for file_slice in file_slices if file_slice is not None]
     if columns is None and computed_meta is None:
         return visible
-    return [replace(each, columns=columns, computed_meta=computed_meta) for each in visible]
+    return [replace(file_slice, columns=columns, computed_meta=computed_meta) for file_slice in visible]
 
 
 def attach_external_files(table: HudiTable, slices: list[FileSlice]) -> list[FileSlice]:

@@ -125,12 +125,16 @@ def _window_by_completion(table: HudiTable, first: str, last: str | None) -> Tim
         return first < time and (last is None or time <= last)
 
     times = completion_times(table, table.timeline.commits)
-    chosen = tuple(sorted(each for each, time in times.items() if is_inside(time)))
+    chosen = tuple(sorted(instant for instant, time in times.items() if is_inside(time)))
     active = {instant.timestamp for instant in times}
     starts = first_active_completion(table, times)
     reaches_back = starts is None or first < starts
     known = archived_completion_times(table) if reaches_back else completions_archived_since(table, first)
-    archived = {each: time for each, time in known.items() if is_inside(time) and each not in active}
+    archived = {
+        instant_time: time
+        for instant_time, time in known.items()
+        if is_inside(time) and instant_time not in active
+    }
     return TimelineWindow(
         first,
         chosen,

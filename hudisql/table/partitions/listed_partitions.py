@@ -83,7 +83,11 @@ def partitions_at(table: HudiTable, paths: Iterable[str]) -> list[TablePartition
     """The partitions among these paths, sorted; no other directories are listed. Errors as above."""
     asked = sorted(set(paths))
     listed = list_table_directories(table, asked)
-    return [partition_of(table, path) for path, each in zip(asked, listed, strict=True) if each.is_partition]
+    return [
+        partition_of(table, path)
+        for path, directory in zip(asked, listed, strict=True)
+        if directory.is_partition
+    ]
 
 
 def named_partitions(table: HudiTable) -> list[TablePartition] | None:
@@ -123,7 +127,7 @@ def walk_partitions(table: HudiTable) -> Iterator[list[TablePartition]]:
     while left:
         paths, left = left[:some], left[some:]
         listed = list_table_directories(table, paths)
-        found = [path for path, each in zip(paths, listed, strict=True) if each.is_partition]
+        found = [path for path, directory in zip(paths, listed, strict=True) if directory.is_partition]
         yield [partition_of(table, path) for path in found]
         below = [
             path
@@ -287,7 +291,7 @@ def list_partition_paths(
     level = [start]
     while level:
         listed = list_table_directories(table, level)
-        found += [path for path, each in zip(level, listed, strict=True) if each.is_partition]
+        found += [path for path, directory in zip(level, listed, strict=True) if directory.is_partition]
         level = [
             path
             for table_directory in listed

@@ -98,7 +98,7 @@ def read_registered_record(storage: Storage, base_path: str) -> list[RegisteredP
         raise CorruptTableError(
             f"cannot read {path}, which names the register-only partitions: {error}"
         ) from error
-    return [RegisteredPartition(*each) for each in zip(*columns, strict=True)]
+    return [RegisteredPartition(*row) for row in zip(*columns, strict=True)]
 
 
 def registered_partitions(
@@ -204,10 +204,10 @@ def end_registration(table: HudiTable, instant_time: str, partitions: Collection
     if not ended:
         return
     sources = []
-    for each, files in zip(ended, files_if_there(table, ended), strict=True):
+    for partition, files in zip(ended, files_if_there(table, ended), strict=True):
         length = GONE_DIRECTORY if files is None else EMPTY_DIRECTORY
-        taken = files or (ExternalFile(each.directory, length, 0),)
-        sources += [ResyncedSource(each.path, file) for file in taken]
+        taken = files or (ExternalFile(partition.directory, length, 0),)
+        sources += [ResyncedSource(partition.path, file) for file in taken]
     record_resync(table, instant_time, read_resync_lists(table), sources)
 
 
@@ -242,11 +242,11 @@ def _first_takers(table: HudiTable, paths: Collection[str], own_instant: str) ->
     """The list of the first commit that took files of each partition (path)."""
     lists = read_resync_lists(table, as_opened=True)
     resync_lists: dict[str, ResyncList] = {}
-    for each in sorted(lists.lists, key=lambda resync_list: resync_list.instant_time):
-        is_complete = lists.states[each.number] in (ResyncState.COMMITTED, ResyncState.ARCHIVED)
-        if is_complete or (own_instant and each.instant_time == own_instant):
-            taken = {source.partition_path for source in each.sources}.intersection(paths)
-            resync_lists = {**dict.fromkeys(taken, each), **resync_lists}
+    for resync_list in sorted(lists.lists, key=lambda resync_list: resync_list.instant_time):
+        is_complete = lists.states[resync_list.number] in (ResyncState.COMMITTED, ResyncState.ARCHIVED)
+        if is_complete or (own_instant and resync_list.instant_time == own_instant):
+            taken = {source.partition_path for source in resync_list.sources}.intersection(paths)
+            resync_lists = {**dict.fromkeys(taken, resync_list), **resync_lists}
     return resync_lists
 
 
@@ -311,13 +311,13 @@ def _list_files(
         [partition.directory for partition in live], missing_ok=missing_ok
     )
     listed = {
-        each.path: tuple(
+        partition.path: tuple(
             ExternalFile(entry.path, entry.length, entry.modification_time_ms)
             for entry in entries
             if not (entry.is_directory or is_hidden(entry.name) or is_ignored(entry.name, ignore))
             and entry.length
         )
-        for each, entries in zip(live, listings, strict=True)
+        for partition, entries in zip(live, listings, strict=True)
     }
     return [
         listed[partition.path] if partition.files is None else partition.files for partition in partitions

@@ -55,7 +55,7 @@ def _kept_blocks(
                 continue
             if block.is_rollback:
                 target = block.header.get(HeaderKey.TARGET_INSTANT_TIME)
-                found = deque(each for each in found if each[1].instant_time != target)
+                found = deque(earlier for earlier in found if earlier[1].instant_time != target)
             elif block.block_type is not BlockType.COMMAND and counts(block.instant_time):
                 found.append((log_file, block))
     return found

@@ -82,7 +82,7 @@ class CompletionSlicing:
         missing = set(instant_times) - self._completions.keys()
         if missing:
             known = completion_times_of_writes(self.table, missing)
-            self._completions.update((each, known.get(each, "")) for each in missing)
+            self._completions.update((instant_time, known.get(instant_time, "")) for instant_time in missing)
 
     def _sliced(self, versions: FileGroupVersions, bases: list[str]) -> FileGroupVersions:
         sliced = {

@@ -55,7 +55,8 @@ def list_archive_files(table: TableMetaClient) -> list[tuple[int, FileInfo]]:
         return []
     numbered = [(archive_file_number(entry.name), entry) for entry in entries if not entry.is_directory]
     return sorted(
-        [(number, entry) for number, entry in numbered if number is not None], key=lambda each: each[0]
+        [(number, entry) for number, entry in numbered if number is not None],
+        key=lambda numbered_entry: numbered_entry[0],
     )
 
 
@@ -69,12 +70,12 @@ def read_archived_entries(
     """
     if table.timeline.layout.has_completion_times:
         entries = list(history_entries(table, history_files(table), payload, containing))
-        return sorted(entries, key=lambda each: each.instant)
+        return sorted(entries, key=lambda entry: entry.instant)
     paths = [entry.path for _, entry in list_archive_files(table)]
     archived_entries = {
-        (each.instant.timestamp, each.instant.action, each.instant.state): each
+        (entry.instant.timestamp, entry.instant.action, entry.instant.state): entry
         for path, content in zip(paths, table.storage.read_files(paths), strict=True)
-        for each in parse_archive_file(content, path, payload, containing)
+        for entry in parse_archive_file(content, path, payload, containing)
     }
     return [archived_entries[key] for key in sorted(archived_entries)]
 
@@ -117,13 +118,13 @@ class ArchiveReader:
         if self.table.timeline.layout.has_completion_times:
             entries = (
                 entry
-                for each in self._history_of(path)
-                if each.timestamp == instant.timestamp
-                for entry in entries_of(each, path, payload)
+                for history_row in self._history_of(path)
+                if history_row.timestamp == instant.timestamp
+                for entry in entries_of(history_row, path, payload)
             )
             return next((entry for entry in entries if entry.instant == instant), None)
         archived_entries = parse_archive_file(self._read(path), path, payload, instant.timestamp.encode())
-        return next((each for each in archived_entries if each.instant == instant), None)
+        return next((entry for entry in archived_entries if entry.instant == instant), None)
 
     def content(self, instant: Instant, path: str) -> bytes | None:
         """The content of the instant's file, if it is in this archive file.
@@ -132,9 +133,10 @@ class ArchiveReader:
         CorruptTableError, UnsupportedTableError, StorageError.
         """
         if self.table.timeline.layout.has_completion_times:
-            for each in self._history_of(path):
-                if (each.timestamp, each.action) == (instant.timestamp, instant.completed_action):
-                    return (each.metadata if instant.is_completed else each.plan) or b""
+            for history_row in self._history_of(path):
+                named = history_row.timestamp, history_row.action
+                if named == (instant.timestamp, instant.completed_action):
+                    return (history_row.metadata if instant.is_completed else history_row.plan) or b""
             return None
         entry = self.entry(instant, path, None)
         return None if entry is None else archived_content(entry)

@@ -26,8 +26,8 @@ _known: Final[dict[str, Mapping[str, str]]] = {}
 def completion_times(table: TableMetaClient, instants: Iterable[Instant]) -> dict[Instant, str]:
     """When each of the active, completed instants was completed, as an instant time. Raises StorageError."""
     times = {instant: instant.completion_time for instant in instants}
-    untold = [each for each, time in times.items() if not time]
-    infos = table.storage.infos([table.instant_path(each) for each in untold])
+    untold = [instant for instant, time in times.items() if not time]
+    infos = table.storage.infos([table.instant_path(instant) for instant in untold])
     for instant, info in zip(untold, infos, strict=True):
         known = None if info is None else instant_time_of_millis(table, info.modification_time_ms)
         times[instant] = known or instant.timestamp
@@ -40,7 +40,7 @@ def first_active_completion(table: TableMetaClient, times: Mapping[Instant, str]
     Around a savepointed commit others may be archived, see `Timeline.first_active_time`.
     """
     first = table.timeline.first_active_time or ""
-    return min((time for each, time in times.items() if each.timestamp >= first), default=None)
+    return min((time for instant, time in times.items() if instant.timestamp >= first), default=None)
 
 
 def instant_time_of_millis(table: TableMetaClient, milliseconds: int) -> str:
@@ -57,13 +57,13 @@ def completion_times_of_writes(table: TableMetaClient, instant_times: Collection
     """
     wanted = set(instant_times)
     active = [commit for commit in table.timeline.commits if commit.timestamp in wanted]
-    found = {each.timestamp: time for each, time in completion_times(table, active).items()}
+    completions = {commit.timestamp: time for commit, time in completion_times(table, active).items()}
     first = table.timeline.first_active_time or ""
-    archived = {each for each in wanted - found.keys() if each < first}
+    archived = {instant_time for instant_time in wanted - completions.keys() if instant_time < first}
     if archived:
         known = archived_completion_times(table, archived)
-        found.update((each, known[each]) for each in archived & known.keys())
-    return found
+        completions.update((instant_time, known[instant_time]) for instant_time in archived & known.keys())
+    return completions
 
 
 def archived_completion_times(

@@ -119,5 +119,5 @@ def _read_archived(table: TableMetaClient, instant: Instant) -> bytes | None:
     from hudisql.table.timeline.archived_timeline import ArchiveReader, archive_paths_of
 
     reader = ArchiveReader(table)
-    found = (reader.content(instant, path) for path in archive_paths_of(table, instant.timestamp))
-    return next((each for each in found if each is not None), None)
+    contents = (reader.content(instant, path) for path in archive_paths_of(table, instant.timestamp))
+    return next((content for content in contents if content is not None), None)

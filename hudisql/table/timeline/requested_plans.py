@@ -59,7 +59,7 @@ def planned_file_groups(table: TableMetaClient, instant: Instant) -> frozenset[t
         slices = plan.get("operations") or []
     else:
         groups = (plan.get("clusteringPlan") or {}).get("inputGroups") or []
-        slices = [each for group in groups for each in group.get("slices") or []]
+        slices = [file_slice for group in groups for file_slice in group.get("slices") or []]
     return frozenset((file_slice["partitionPath"] or "", file_slice["fileId"]) for file_slice in slices)
 
 

@@ -47,8 +47,8 @@ def parse_savepoint_metadata(content: bytes, path: str) -> SavepointMetadata:
         int(found["savepointedAt"]),
         str(found["comments"]),
         {
-            str(partition): tuple(str(name) for name in each["savepointDataFile"])
-            for partition, each in found["partitionMetadata"].items()
+            str(partition): tuple(str(name) for name in record["savepointDataFile"])
+            for partition, record in found["partitionMetadata"].items()
         },
     )
 
@@ -58,7 +58,7 @@ def savepointed_files(table: TableMetaClient) -> frozenset[str]:
 
     Raises CorruptTableError, StorageError.
     """
-    savepoints = [each for each in table.timeline.completed if each.action == SAVEPOINT]
+    savepoints = [instant for instant in table.timeline.completed if instant.action == SAVEPOINT]
     return frozenset(
         name
         for instant, content in zip(savepoints, read_instants(table, savepoints), strict=True)
