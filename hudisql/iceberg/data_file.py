@@ -237,10 +237,11 @@ def metrics(footer: Footer, schema: pa.Schema, ids: Mapping[str, int]) -> dict[s
             if bounds[1] is not None:
                 upper[column] = bounds[1]
     starts = [_chunks_start(metadata.row_group(group)) for group in range(metadata.num_row_groups)]
-    found = {"column_sizes": sizes, "value_counts": values, "null_value_counts": nulls}
-    found |= {"lower_bounds": lower, "upper_bounds": upper}
+    metrics_of_columns = {"column_sizes": sizes, "value_counts": values, "null_value_counts": nulls}
+    metrics_of_columns |= {"lower_bounds": lower, "upper_bounds": upper}
     entries = {
-        name: [{"key": key, "value": value} for key, value in of.items()] for name, of in found.items()
+        name: [{"key": key, "value": value} for key, value in of.items()]
+        for name, of in metrics_of_columns.items()
     }
     return {"record_count": metadata.num_rows, "split_offsets": sorted(starts), **entries}
 

@@ -152,12 +152,14 @@ def check_files(
     stored = [
         list(_stored_problems(table, published_slice, file, infos)) for published_slice, file in of_slices
     ]
-    to_open = [pair for pair, found in zip(of_slices, stored, strict=True) if not found]
+    to_open = [pair for pair, file_problems in zip(of_slices, stored, strict=True) if not file_problems]
     opened = read_in_parallel(lambda pair: _footer_problem(table, layout, *pair), to_open, table.base_path)
-    problems += [problem for found in stored for problem in found]
+    problems += [problem for file_problems in stored for problem in file_problems]
     problems += [problem for problem in opened if problem is not None]
     unreadable = {
-        id(published_slice) for (published_slice, _), found in zip(of_slices, stored, strict=True) if found
+        id(published_slice)
+        for (published_slice, _), file_problems in zip(of_slices, stored, strict=True)
+        if file_problems
     } | {
         id(published_slice)
         for (published_slice, _), problem in zip(to_open, opened, strict=True)

@@ -71,8 +71,8 @@ class IcebergVerification:
 
     def with_problems(self, problems: Iterable[PublicationProblem]) -> IcebergVerification:
         """The verification with further problems, errors first."""
-        found = sorted((*self.problems, *problems), key=lambda problem: not problem.is_error)
-        return replace(self, problems=tuple(found))
+        ordered = sorted((*self.problems, *problems), key=lambda problem: not problem.is_error)
+        return replace(self, problems=tuple(ordered))
 
     def describe(self) -> str:
         """The scope of the verification, in a sentence."""

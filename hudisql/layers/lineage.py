@@ -49,11 +49,11 @@ class Lineage:
 
     def below(self, name: str) -> set[str]:
         """The models that a model depends on, directly or through others."""
-        found: set[str] = set()
+        dependencies: set[str] = set()
         for model in reversed(self.order):
-            if model == name or model in found:
-                found |= self.parents(model)
-        return found
+            if model == name or model in dependencies:
+                dependencies |= self.parents(model)
+        return dependencies
 
     def select(self, selections: Sequence[str]) -> tuple[str, ...]:
         """The selected models in order: `name`, `name+` with its dependents, `+name` with its dependencies.

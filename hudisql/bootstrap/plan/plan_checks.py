@@ -328,18 +328,25 @@ def check_keys_in_files(
         wanted = resolve_column(path, schema)
         if wanted is None:
             continue
-        found = {file_schema: resolve_column(path, _stored_schema(file_schema)) for file_schema in files}
+        resolved_columns = {
+            file_schema: resolve_column(path, _stored_schema(file_schema)) for file_schema in files
+        }
         lacking = [
-            path for file_schema, paths in files.items() if found[file_schema] is None for path in paths
+            path
+            for file_schema, paths in files.items()
+            if resolved_columns[file_schema] is None
+            for path in paths
         ]
-        if not any(found.values()):
+        if not any(resolved_columns.values()):
             yield blocker(f"record key column {path} is in no file: every key would be null")
         elif lacking:
             yield blocker(
                 f"record key column {path} is missing in {name_some(lacking)}: every key there would be null",
                 hint="choose another key, or leave the partitions of these files out",
             )
-        narrower = {resolved[1] for resolved in found.values() if resolved is not None} - {wanted[1]}
+        narrower = {resolved[1] for resolved in resolved_columns.values() if resolved is not None} - {
+            wanted[1]
+        }
         if pa.types.is_floating(wanted[1]) and narrower:
             yield blocker(
                 f"record key column {path} is {spark_type_name(narrower.pop())} in the files and"

@@ -36,16 +36,16 @@ def find_taken(table: HudiTable) -> TakenEvents:
 def _find_taken(table: HudiTable) -> TakenEvents:
     # Commits of other writers are among them.
     commits = table.timeline.commits[-2 * RATE_COMMITS :]
-    found: list[tuple[datetime, TableOffsets]] = []
+    offsets_of_commits: list[tuple[datetime, TableOffsets]] = []
     for instant, extra in zip(commits, read_extra_metadata(table, commits), strict=True):
         text = extra.get(OFFSETS_KEY)
         if text is not None:
             made = moment_of(instant.timestamp, table.properties.timeline_timezone)
-            found.append((made, offsets_of_text(text, table.base_path)))
-    if not found:
+            offsets_of_commits.append((made, offsets_of_text(text, table.base_path)))
+    if not offsets_of_commits:
         return TakenEvents(find_offsets(table), None, None)
-    last_commit, offsets = found[-1]
-    recent = [commit for commit in found[-RATE_COMMITS:] if last_commit - commit[0] <= _LONGEST]
+    last_commit, offsets = offsets_of_commits[-1]
+    recent = [commit for commit in offsets_of_commits[-RATE_COMMITS:] if last_commit - commit[0] <= _LONGEST]
     return TakenEvents(offsets, last_commit, _rate_of(recent))
 
 

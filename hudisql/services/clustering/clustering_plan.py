@@ -171,9 +171,9 @@ def choose_partitions(paths: Sequence[str], options: ClusteringOptions, now: dat
 
     Raises InvalidArgumentError for an invalid regular expression.
     """
-    found = list(paths)
+    partitions = list(paths)
     if options.selected is not None:
-        found = [partition for partition in found if partition in options.selected]
+        partitions = [partition for partition in partitions if partition in options.selected]
     elif options.pattern:
         try:
             pattern = re.compile(options.pattern)
@@ -181,19 +181,19 @@ def choose_partitions(paths: Sequence[str], options: ClusteringOptions, now: dat
             raise InvalidArgumentError(
                 f"'{options.pattern}' is not a regular expression of partition paths: {error}"
             ) from error
-        found = [partition for partition in found if pattern.fullmatch(partition)]
+        partitions = [partition for partition in partitions if pattern.fullmatch(partition)]
     if options.partition_filter == "RECENT_DAYS":
-        latest = sorted(found, reverse=True)[options.skip_latest :]
+        latest = sorted(partitions, reverse=True)[options.skip_latest :]
         return latest[: options.lookback] if options.lookback > 0 else latest
     if options.partition_filter == "SELECTED_PARTITIONS":
         return [
             partition
-            for partition in found
+            for partition in partitions
             if partition >= options.first and (not options.last or partition <= options.last)
         ]
     if options.partition_filter == "DAY_ROLLING":
-        return sorted(found)[now.hour :: _HOURS_A_DAY]
-    return found
+        return sorted(partitions)[now.hour :: _HOURS_A_DAY]
+    return partitions
 
 
 def plan_clustering(

@@ -86,7 +86,7 @@ def read_compaction_plan(table: HudiTable, instant_time: str) -> CompactionPlan:
 
 def parse_compaction_plan(content: bytes, path: str) -> CompactionPlan:
     """A plan of hudisql or Apache Hudi, plan version 1 or 2. Raises CorruptTableError."""
-    found = load_codec("HoodieCompactionPlan").decode(content, path)
+    plan = load_codec("HoodieCompactionPlan").decode(content, path)
     return CompactionPlan(
         tuple(
             CompactionOperation(
@@ -100,7 +100,7 @@ def parse_compaction_plan(content: bytes, path: str) -> CompactionPlan:
                 bootstrap_file=operation["bootstrapFilePath"],
                 metrics=dict(operation["metrics"] or {}),
             )
-            for operation in found.get("operations") or ()
+            for operation in plan.get("operations") or ()
         )
     )
 

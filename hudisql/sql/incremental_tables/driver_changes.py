@@ -95,8 +95,8 @@ def changes_on_driver(
     if stored is None:
         return None
     old = _with_values(stored, maintained, few)
-    found = to_arrow(new).combine_chunks().to_batches()
-    fresh = pa.Table.from_batches([conform_batch(batch, table.schema) for batch in found], table.schema)
+    batches = to_arrow(new).combine_chunks().to_batches()
+    fresh = pa.Table.from_batches([conform_batch(batch, table.schema) for batch in batches], table.schema)
     new_keys, old_keys = equal_row_numbers([fresh.select(key), old.select(key)])
     if _repeats(new_keys) or _repeats(old_keys):
         return None
@@ -135,11 +135,11 @@ def _stored_rows(scope: StatementScope, columns: Sequence[str], values: pa.Table
     )
     if not plan.on_driver:
         return None
-    found = few_batches(read_plan(plan, calendar_settings(scope.context.spark)), _MOST_BYTES)
-    if found is None:
+    batches = few_batches(read_plan(plan, calendar_settings(scope.context.spark)), _MOST_BYTES)
+    if batches is None:
         return None
     return pa.Table.from_batches(
-        [conform_batch(batch, table.full_schema) for batch in found], table.full_schema
+        [conform_batch(batch, table.full_schema) for batch in batches], table.full_schema
     )
 
 

@@ -161,9 +161,11 @@ def _sources(node: Any) -> tuple[bool, tuple[_StarSource, ...]]:
         kind = "merged columns"
     if kind in ("Project", "Aggregate"):
         return False, ()
-    found = [_sources(child) for child in children]
-    is_list = kind in ("Join", "OneRowRelation", *_TRANSPARENT) and all(is_plain for is_plain, _ in found)
-    sources = tuple(source for _, some in found for source in some)
+    child_sources = [_sources(child) for child in children]
+    is_list = kind in ("Join", "OneRowRelation", *_TRANSPARENT) and all(
+        is_plain for is_plain, _ in child_sources
+    )
+    sources = tuple(source for _, some in child_sources for source in some)
     names = [source.qualifier.lower() for source in sources]
     return is_list and len(set(names)) == len(names), sources
 

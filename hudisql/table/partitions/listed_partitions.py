@@ -127,15 +127,17 @@ def walk_partitions(table: HudiTable) -> Iterator[list[TablePartition]]:
     while left:
         paths, left = left[:some], left[some:]
         listed = list_table_directories(table, paths)
-        found = [path for path, directory in zip(paths, listed, strict=True) if directory.is_partition]
-        yield [partition_of(table, path) for path in found]
+        partition_paths = [
+            path for path, directory in zip(paths, listed, strict=True) if directory.is_partition
+        ]
+        yield [partition_of(table, path) for path in partition_paths]
         below = [
             path
             for table_directory in listed
             if not table_directory.is_partition
             for path in table_directory.children
         ]
-        is_any_found = is_any_found or bool(found)
+        is_any_found = is_any_found or bool(partition_paths)
         # Few directories lead down to the first partition.
         left, some = [*below, *left], min(2 * some, _MOST_TOGETHER) if is_any_found else 2
 
@@ -287,11 +289,13 @@ def list_partition_paths(
 
     Raises NoSuchPathError if the base path is missing, StorageError.
     """
-    found: list[str] = []
+    partition_paths: list[str] = []
     level = [start]
     while level:
         listed = list_table_directories(table, level)
-        found += [path for path, directory in zip(level, listed, strict=True) if directory.is_partition]
+        partition_paths += [
+            path for path, directory in zip(level, listed, strict=True) if directory.is_partition
+        ]
         level = [
             path
             for table_directory in listed
@@ -300,7 +304,7 @@ def list_partition_paths(
         ]
         if leads_to is not None:
             level = [path for path, is_kept in zip(level, leads_to(level), strict=True) if is_kept]
-    return sorted(found)
+    return sorted(partition_paths)
 
 
 def list_matching_paths(table: HudiTable, glob: str) -> list[str]:

@@ -45,7 +45,7 @@ def _kept_blocks(
     A rollback block can refer to a block of an earlier file, so contents are read after all files were
     scanned; up to `KEPT_BYTES` are kept from the scan.
     """
-    found: deque[tuple[LogFile, LogBlock | LogBlockHead]] = deque()
+    blocks: deque[tuple[LogFile, LogBlock | LogBlockHead]] = deque()
     kept = 0
     for log_file in log_files:
         is_kept = kept + log_file.length <= KEPT_BYTES
@@ -55,10 +55,10 @@ def _kept_blocks(
                 continue
             if block.is_rollback:
                 target = block.header.get(HeaderKey.TARGET_INSTANT_TIME)
-                found = deque(earlier for earlier in found if earlier[1].instant_time != target)
+                blocks = deque(earlier for earlier in blocks if earlier[1].instant_time != target)
             elif block.block_type is not BlockType.COMMAND and counts(block.instant_time):
-                found.append((log_file, block))
-    return found
+                blocks.append((log_file, block))
+    return blocks
 
 
 def _blocks_of(

@@ -41,14 +41,14 @@ class SavepointMetadata:
 
 def parse_savepoint_metadata(content: bytes, path: str) -> SavepointMetadata:
     """The content of a completed savepoint. Raises CorruptTableError."""
-    found = load_codec("HoodieSavepointMetadata").decode(content, path)
+    savepoint = load_codec("HoodieSavepointMetadata").decode(content, path)
     return SavepointMetadata(
-        str(found["savepointedBy"]),
-        int(found["savepointedAt"]),
-        str(found["comments"]),
+        str(savepoint["savepointedBy"]),
+        int(savepoint["savepointedAt"]),
+        str(savepoint["comments"]),
         {
             str(partition): tuple(str(name) for name in record["savepointDataFile"])
-            for partition, record in found["partitionMetadata"].items()
+            for partition, record in savepoint["partitionMetadata"].items()
         },
     )
 
