@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ CASES = [
     for payload in (PARTIAL, NON_DEFAULTS, EVENT_TIME, FIRST_VALUE, DMS)
     # 1.2 does not have the class.
     if payload != FIRST_VALUE or version == "0.15.0"
-] + [("9", "COPY_ON_WRITE", POSTGRES)]
+] + [("9", "COPY_ON_WRITE", POSTGRES), ("9", "MERGE_ON_READ", POSTGRES)]
 SMALL_FILES = "hoodie.parquet.small.file.limit"
 Row = tuple[str, int, str | None, int | None, str]
 COLUMNS = ("id", "seq", "a", "b", "Op")
@@ -118,9 +119,15 @@ class PayloadTable:
 
 
 def _new_table(
-    oracle: HudiOracle, session: Any, directory: Path, version: str, table_type: str, payload: str
+    oracle: HudiOracle,
+    session: Any,
+    directory: Path,
+    version: str,
+    table_type: str,
+    payload: str,
+    suffix: str = "",
 ) -> PayloadTable:
-    name = f"payload_{payload}_{table_type}_{version}".replace(".", "_").lower()
+    name = f"payload_{payload}_{table_type}_{version}{suffix}".replace(".", "_").lower()
     columns = POSTGRES_COLUMNS if payload == POSTGRES else COLUMNS
     options = {
         "hoodie.table.name": name,
@@ -161,16 +168,20 @@ def test_hudi_and_hudisql_upsert_in_turn(
     oracle = request.getfixturevalue("oracle_015" if version == "0.15.0" else "oracle_120")
     table = _new_table(oracle, session, tmp_path, version, table_type, payload)
     table.check()
+    second, third = SECOND, THIRD
+    if (table_type, payload) == ("MERGE_ON_READ", POSTGRES):
+        # hudisql merges a slice that gets such deletes, as a compaction of Hudi would (docs/facts.md).
+        second, third = SECOND[:-1], THIRD[:-1]
     session.sql(f"SET {SMALL_FILES} = 0")
     try:
-        table.ours(SECOND)
-        table.theirs(table.twin, SECOND)
+        table.ours(second)
+        table.theirs(table.twin, second)
         table.check()
-        table.theirs(table.path, THIRD)
-        table.theirs(table.twin, THIRD)
+        table.theirs(table.path, third)
+        table.theirs(table.twin, third)
         table.check()
         session.sql("SET hudisql.driver.max.bytes = 0")
-        for rows in (THIRD, SECOND):
+        for rows in (third, second):
             table.ours(rows)
             table.theirs(table.twin, rows)
             table.check()
@@ -183,3 +194,63 @@ def test_hudi_and_hudisql_upsert_in_turn(
     assert changed["new"][2:4] == (None, 77)
     assert "late1" not in changed
     assert table.sorted(session.sql(f"SELECT * FROM {table.name}").arrow()) == table.rows(table.path)
+
+
+@pytest.mark.soak
+def test_unavailable_values_stay_filled_over_log_files_and_compactions(
+    oracle_120: HudiOracle, session: Any, tmp_path: Path
+) -> None:
+    """Newer, equal and late rows of which most lack a value, by both writers, compacted by either."""
+    table = _new_table(oracle_120, session, tmp_path, "9", "MERGE_ON_READ", POSTGRES, "_logs")
+    twin = "unavailable_twin"
+    session.sql(f"CREATE TABLE {twin} USING hudi LOCATION '{table.twin}'")
+    chance = random.Random(7)
+    keys = [f"k{number:02}" for number in range(40)]
+    newest = dict.fromkeys(keys, 20)
+    session.sql(f"SET {SMALL_FILES} = 0")
+    for runner in (session, oracle_120):
+        runner.sql("SET hoodie.compact.inline.max.delta.commits = 1")
+    compact = "CALL run_compaction(op => 'scheduleAndExecute', table => '{}')"
+    try:
+        for turn in range(8):
+            rows = []
+            for key in keys if turn == 0 else chance.sample(keys, 25):
+                sequence = newest[key] + (0 if turn == 0 else chance.choice((1, 1, 2, 0, -1)))
+                newest[key] = max(newest[key], sequence)
+                text = f"{key} {turn}" if chance.random() < (0.8 if turn == 0 else 0.4) else None
+                rows.append((key, sequence, text, turn, "U" if turn else "I"))
+            table.theirs(table.twin, tuple(rows))
+            write = table.ours if turn % 2 else lambda events: table.theirs(table.path, events)
+            write(tuple(rows))
+            table.check()
+            assert table.sorted(session.sql(f"SELECT * FROM {twin}").arrow()) == table.rows(table.twin)
+            if turn in (2, 5):
+                before = table.rows(table.twin)
+                compactor, other = (session, oracle_120) if turn == 2 else (oracle_120, session)
+                assert list(_rows_of(compactor.sql(compact.format(table.name))))
+                assert list(_rows_of(other.sql(compact.format(twin))))
+                table.check()
+                assert table.rows(table.twin) == before
+        # Deletes: an older one is none, a newer one holds, and a whole row comes after it.
+        newer, older, gone = keys[:3]
+        table.ours(
+            (
+                (newer, newest[newer] + 1, None, 9, "D"),
+                (older, newest[older] - 1, None, 9, "D"),
+                (gone, newest[gone] + 1, "deleted", 9, "D"),
+            )
+        )
+        table.ours(((newer, newest[newer] + 2, "again", 10, "I"),))
+        left = {row[0]: row for row in table.rows(table.path)}
+        assert left.keys() == (set(keys) | {row[0] for row in FIRST}) - {gone}
+        assert left[newer][1:4] == (newest[newer] + 2, "again", 10)
+        assert left[older][1] == newest[older]
+        assert table.sorted(session.sql(f"SELECT * FROM {table.name}").arrow()) == table.rows(table.path)
+    finally:
+        session.sql(f"RESET {SMALL_FILES}")
+        for runner in (session, oracle_120):
+            runner.sql("RESET hoodie.compact.inline.max.delta.commits")
+
+
+def _rows_of(result: Any) -> list[Any]:
+    return result.to_pylist() if isinstance(result, pa.Table) else list(result.rows)

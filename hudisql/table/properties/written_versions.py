@@ -60,8 +60,6 @@ def unwritten_rule(table: HudiTable) -> str | None:
     if properties.record_merge_mode == "CUSTOM":
         return "it merges rows by its own rules (hoodie.record.merge.mode=CUSTOM)"
     mode = properties.partial_update_mode
-    # What Hudi fills from log files depends on its compactions.
-    written = (None, IGNORE_DEFAULTS, *(() if table.is_merge_on_read else (FILL_UNAVAILABLE,)))
-    if mode not in written:
+    if mode not in (None, IGNORE_DEFAULTS, FILL_UNAVAILABLE):
         return f"it updates rows partially (hoodie.table.partial.update.mode={mode})"
     return None

@@ -139,10 +139,7 @@ def test_what_is_not_tested_in_the_version_is_refused_by_name(table: HudiTable, 
     ("changes", "named"),
     [
         ({"hoodie.record.merge.mode": "CUSTOM"}, "CUSTOM"),
-        (
-            {"hoodie.table.type": "MERGE_ON_READ", "hoodie.table.partial.update.mode": "FILL_UNAVAILABLE"},
-            "FILL_UNAVAILABLE",
-        ),
+        ({"hoodie.table.partial.update.mode": "FILL_DEFAULTS"}, "FILL_DEFAULTS"),
     ],
 )
 def test_rules_that_writes_do_not_follow_are_refused(
