@@ -197,3 +197,75 @@ def test_partitions_that_hudi_120_has_rescaled_are_written(
     assert_same_rows(
         session.sql(f"SELECT * FROM oracle.{name}").arrow(), oracle_120.read(path), sort_by=["seq"]
     )
+
+
+@pytest.mark.parametrize(
+    ("table_type", "version"), parameters(product(["cow", "mor"], ["6", "9"]), in_ci=[("mor", "9")])
+)
+def test_hudi_120_follows_the_numbers_that_hudisql_has_changed(
+    oracle_120: HudiOracle, session: Any, tmp_path: Path, table_type: str, version: str
+) -> None:
+    name, path = f"oracle.moved_{table_type}{version}", str(tmp_path / "table")
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    properties = ", ".join(f"'{key}' = '{value}'" for key, value in INDEX.items())
+    oracle_120.sql(
+        f"CREATE TABLE {name} ({_COLUMNS}) USING hudi PARTITIONED BY (dt) LOCATION '{path}' "
+        f"TBLPROPERTIES (primaryKey = 'id', type = '{table_type}', preCombineField = 'seq', "
+        f"'hoodie.write.table.version' = '{version}', 'hoodie.write.auto.upgrade' = 'false', {properties})"
+    )
+    oracle_120.sql(f"INSERT INTO {name} {_numbers(0, 60)}")
+    # Log files, in a merge-on-read table, and a delete.
+    oracle_120.sql(f"UPDATE {name} SET note = 'b' WHERE seq < 9")
+    oracle_120.sql(f"DELETE FROM {name} WHERE seq = 30")
+
+    def call(arguments: str) -> tuple[str, ...]:
+        [row] = session.sql(f"CALL partition_bucket_index_manager(table => '{name}', {arguments})").rows
+        return tuple(row)
+
+    before = _values(oracle_120.read(path))
+    assert call("overwrite => '2024-03-01,7', bucket_number => 3, dry_run => false") == (
+        "SUCCESS",
+        "OVERWRITE",
+        "Expression: 2024-03-01,7, Bucket Number: 3, Dry Run: false",
+    )
+    [first] = _configs(path)
+    expected = {"expressions": "2024-03-01,7", "defaultBucketNumber": 3, "rule": "regex", "version": 1}
+    assert first == {**expected, "instant": first["instant"]}
+    counts = {"dt=2024-03-01": 7, "dt=2024-03-02": 3, "dt=2024-03-03": 3}
+    rows = oracle_120.read(path)
+    assert _values(rows) == before
+    _check_buckets(rows, counts)
+    moved = {row["_hoodie_commit_time"] for row in rows.to_pylist() if row["dt"] != "2024-03-03"}
+    assert moved == {first["instant"]}
+    call("add => '2024-03-02,4', dry_run => false")
+    assert [config["expressions"] for config in _configs(path)] == [
+        "2024-03-01,7",
+        "2024-03-02,4;2024-03-01,7",
+    ]
+    counts["dt=2024-03-02"] = 4
+    # Hudi takes the numbers from the table, and finds the rows in their buckets.
+    oracle_120.sql(
+        f"MERGE INTO {name} t USING ({_numbers(50, 80)}) s ON t.id = s.id AND t.dt = s.dt "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    session.sql(
+        f"MERGE INTO {name} t USING ({_numbers(70, 100)}) s ON t.id = s.id AND t.dt = s.dt "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    rows = oracle_120.read(path)
+    assert sorted(rows["seq"].to_pylist()) == [seq for seq in range(100) if seq != 30]
+    _check_buckets(rows, counts)
+    assert_same_rows(session.sql(f"SELECT * FROM {name}").arrow(), rows, sort_by=["seq"])
+    assert call("overwrite => '2024-03-01,2', bucket_number => 5, dry_run => false")[0] == "SUCCESS"
+    _check_buckets(oracle_120.read(path), {"dt=2024-03-01": 2, "dt=2024-03-02": 5, "dt=2024-03-03": 5})
+    newest = _configs(path)[-1]["instant"]
+    assert call(f"rollback => '{newest}'") == ("SUCCESS", "ROLLBACK", f"true to rollback {newest}")
+    assert len(_configs(path)) == 2
+    after = oracle_120.read(path)
+    assert_same_rows(after, rows, sort_by=["seq"])
+    oracle_120.sql(f"UPDATE {name} SET note = 'c' WHERE seq > 90")
+    _check_buckets(oracle_120.read(path), counts)
+
+
+def _values(rows: pa.Table) -> list[dict[str, Any]]:
+    return sorted(rows.select(["id", "seq", "note", "dt"]).to_pylist(), key=lambda row: row["seq"])

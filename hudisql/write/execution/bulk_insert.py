@@ -75,7 +75,7 @@ def bulk_insert_rows(
         table,
         bulk_insert_operation_type(overwrite),
         table.schema,
-        lambda commit: _write_files(spark, commit, rows, options, table.schema),
+        lambda commit: write_new_rows(spark, commit, rows, options, table.schema),
         overwrite,
         concurrency=options.concurrency,
         checkpoint=options.checkpoint,
@@ -143,9 +143,13 @@ def _split(
         yield from ((values, bucket, inner) for bucket, inner in split_by(part, HASH_BUCKET))
 
 
-def _write_files(
+def write_new_rows(
     spark: SparkSession, commit: OpenCommit, rows: DataFrame, options: WriteOptions, schema: pa.Schema
 ) -> list[WrittenFile]:
+    """Write `rows` (columns of `schema`) into new file groups of the open commit.
+
+    Raises as `bulk_insert_rows`; the caller rolls the commit back.
+    """
     table = commit.table
     paths = PartitionPaths(table, options.key_generator)
     if options.index.buckets is None:
