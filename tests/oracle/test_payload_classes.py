@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from hudisql.format.table_properties import read_table_properties
+from hudisql.storage import Storage
 from tests.oracle.client import HudiOracle
 from tests.oracle.newer_tables import WITHOUT_SKIPPING
 from tests.soak import parameters
@@ -32,6 +34,12 @@ CASES = [
     if payload != FIRST_VALUE or version == "0.15.0"
 ] + [("9", "COPY_ON_WRITE", POSTGRES), ("9", "MERGE_ON_READ", POSTGRES)]
 SMALL_FILES = "hoodie.parquet.small.file.limit"
+# The metadata table that 1.2 keeps, and its merger strategy, which says what the payload class does.
+LEFT_BY_HUDI = {
+    *("hoodie.table.checksum", "hoodie.compaction.record.merger.strategy"),
+    *("hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight"),
+    "hoodie.table.index.defs.path",
+}
 Row = tuple[str, int, str | None, int | None, str]
 COLUMNS = ("id", "seq", "a", "b", "Op")
 POSTGRES_COLUMNS = ("id", "_event_lsn", "a", "b", "_change_operation_type")
@@ -254,3 +262,40 @@ def test_unavailable_values_stay_filled_over_log_files_and_compactions(
 
 def _rows_of(result: Any) -> list[Any]:
     return result.to_pylist() if isinstance(result, pa.Table) else list(result.rows)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("payload", [PARTIAL, NON_DEFAULTS, DMS, EVENT_TIME])
+def test_a_downgraded_table_keeps_its_payload_class(
+    oracle_015: HudiOracle,
+    oracle_120: HudiOracle,
+    session: Any,
+    tmp_path: Path,
+    table_type: str,
+    payload: str,
+) -> None:
+    """Properties are as after a downgrade by 1.2, and 0.15 and hudisql merge rows in turn as 0.15 alone."""
+    table = _new_table(oracle_120, session, tmp_path, "9", table_type, payload, "_downgraded")
+    twin = f"{table.name}_twin"
+    session.sql(f"CREATE TABLE {twin} USING hudi LOCATION '{table.twin}'")
+    session.sql(f"SET {SMALL_FILES} = 0")
+    try:
+        for path in (table.path, table.twin):
+            table.theirs(path, SECOND)
+        before = table.rows(table.path)
+        session.sql(f"CALL downgrade_table(table => '{table.name}', to_version => 'SIX')")
+        oracle_120.sql(f"CALL downgrade_table(table => '{twin}', to_version => 'SIX')")
+        ours, theirs = (read_table_properties(Storage(), path).values for path in (table.path, table.twin))
+        differ = {key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key)}
+        assert differ <= LEFT_BY_HUDI, {key: (ours.get(key), theirs.get(key)) for key in differ}
+        assert ours["hoodie.compaction.payload.class"] == f"org.apache.hudi.common.model.{payload}"
+        assert table.rows(table.path) == table.rows(table.twin) == before
+        table.oracle, table.options = oracle_015, {**table.options, "hoodie.write.table.version": "6"}
+        table.check()
+        for turn, rows in enumerate((THIRD, SECOND)):
+            (table.ours if turn else lambda events: table.theirs(table.path, events))(rows)
+            table.theirs(table.twin, rows)
+            table.check()
+    finally:
+        session.sql(f"RESET {SMALL_FILES}")

@@ -11,7 +11,12 @@ from typing import Final
 
 from hudisql.errors import UnsupportedTableError
 from hudisql.format import table_properties as keys
-from hudisql.format.payload_classes import EVENT_TIME_PAYLOAD, LATEST_PAYLOAD, payload_rule
+from hudisql.format.payload_classes import (
+    EVENT_TIME_PAYLOAD,
+    LATEST_PAYLOAD,
+    PAYLOAD_RULES,
+    payload_rule,
+)
 from hudisql.format.table_properties import TableProperties
 from hudisql.format.timeline.timeline_layout import DEFAULT_HISTORY_DIRECTORY, DEFAULT_TIMELINE_DIRECTORY
 from hudisql.table.hudi_table import LAYOUT_OF_VERSION, WRITTEN_VERSION, transforms_partition_values
@@ -188,20 +193,18 @@ def changes_to_version_6(properties: TableProperties) -> dict[str, str | None]:
     The same rows win: the payload class of version 6 replaces the merge mode. Raises UnsupportedTableError
     for features that version 6 does not have.
     """
-    mode, types = properties.record_merge_mode, {value: key for key, value in _GENERATOR_TYPES.items()}
-    payload = properties.payload_class or properties.get(keys.LEGACY_PAYLOAD_CLASS)
-    if mode in (COMMIT_TIME, EVENT_TIME):
-        payload = EVENT_TIME_PAYLOAD if mode == EVENT_TIME else LATEST_PAYLOAD
+    types = {value: key for key, value in _GENERATOR_TYPES.items()}
+    payload = _payload_of_version_6(properties)
     generator = properties.key_generator_class
     if generator is None and properties.key_generator_type in types:
         generator = f"{KEY_GENERATORS}.{types[properties.key_generator_type]}"
-    if (
-        generator is None
-        or payload is None
-        or len(properties.ordering_fields) > 1
-        or properties.partial_update_mode is not None
-        or properties.merge_property(keys.DELETE_FIELD) is not None
-    ):
+    if payload is None and properties.partial_update_mode == keys.FILL_UNAVAILABLE:
+        raise UnsupportedTableError(
+            f"hudisql writes no table of version 6 that fills values ({keys.PARTIAL_UPDATE_MODE}="
+            f"{keys.FILL_UNAVAILABLE}), and a downgrade by Hudi 1.2 loses the values of its log files",
+            hint="write its rows into a new table of version 6: CREATE TABLE … AS SELECT",
+        )
+    if generator is None or payload is None or len(properties.ordering_fields) > 1:
         raise UnsupportedTableError(
             "table version 6 has no such table: it merges rows by its own rule, orders them by several "
             "columns, or has a key generator that hudisql does not know",
@@ -213,6 +216,8 @@ def changes_to_version_6(properties: TableProperties) -> dict[str, str | None]:
         keys.VERSION: "6",
         keys.TIMELINE_LAYOUT_VERSION: str(LAYOUT_OF_VERSION[6]),
         keys.RECORD_MERGE_MODE: None,
+        keys.PARTIAL_UPDATE_MODE: None,
+        **{key: None for key in properties.values if key.startswith(keys.MERGE_PROPERTY_PREFIX)},
         keys.MERGE_STRATEGY_ID: None,
         keys.LEGACY_PAYLOAD_CLASS: None,
         keys.PAYLOAD_CLASS: payload,
@@ -221,3 +226,30 @@ def changes_to_version_6(properties: TableProperties) -> dict[str, str | None]:
         keys.KEY_GENERATOR_CLASS: generator,
         keys.BOOTSTRAP_INDEX_CLASS: keys.HFILE_BOOTSTRAP_INDEX if properties.bootstrap_base_path else None,
     }
+
+
+def _payload_of_version_6(properties: TableProperties) -> str | None:
+    """The payload class that keeps the rows which win in a table of version 8 or 9; None if there is none.
+
+    That is the class from before an upgrade, unless the table merges rows by another rule since.
+    """
+    legacy = properties.get(keys.LEGACY_PAYLOAD_CLASS)
+    mode = properties.record_merge_mode
+    if mode not in (COMMIT_TIME, EVENT_TIME):
+        return properties.payload_class or legacy
+    plain = EVENT_TIME_PAYLOAD if mode == EVENT_TIME else LATEST_PAYLOAD
+    candidates = [plain, *PAYLOAD_RULES] if legacy is None else [legacy, plain, *PAYLOAD_RULES]
+    return next((name for name in candidates if _merges_alike(properties, name)), None)
+
+
+def _merges_alike(properties: TableProperties, payload_class: str) -> bool:
+    """True if version 9 would give a table with the payload class the merge rule of this one."""
+    rule = payload_rule(payload_class)
+    if rule is None or rule.keeps_equal_rows:
+        return False
+    mark = properties.merge_property(keys.DELETE_FIELD), properties.merge_property(keys.DELETE_MARKER)
+    return (
+        rule.by_event_time is (properties.record_merge_mode == EVENT_TIME)
+        and properties.partial_update_mode == (keys.IGNORE_DEFAULTS if rule.fills_nulls else None)
+        and mark == (rule.delete_mark or (None, None))
+    )

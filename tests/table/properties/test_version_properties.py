@@ -55,13 +55,38 @@ def test_payload_classes_become_merge_properties() -> None:
         "EVENT_TIME_ORDERING",
         "IGNORE_DEFAULTS",
     )
-    with pytest.raises(UnsupportedTableError, match="version 6 has no such table"):
-        changes_to_version_6(partial)
     dms = TableProperties(new_table_properties(replace(NEW, payload_class=f"{package}AWSDmsAvroPayload")))
     assert (dms.record_merge_mode, dms.partial_update_mode) == ("COMMIT_TIME_ORDERING", None)
     assert (dms.merge_property(keys.DELETE_FIELD), dms.merge_property(keys.DELETE_MARKER)) == ("Op", "D")
     with pytest.raises(UnsupportedTableError, match=r"no merge mode for .*FirstValueAvroPayload"):
         new_table_properties(replace(NEW, payload_class=f"{package}FirstValueAvroPayload"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("PartialUpdateAvroPayload", "OverwriteNonDefaultsWithLatestAvroPayload", "AWSDmsAvroPayload"),
+        *("EventTimeAvroPayload", "DefaultHoodieRecordPayload", "OverwriteWithLatestAvroPayload"),
+    ],
+)
+def test_a_downgrade_gives_the_payload_class_back(name: str) -> None:
+    payload = f"org.apache.hudi.common.model.{name}"
+    values = new_table_properties(replace(NEW, payload_class=payload))
+    downgraded = _changed(values, changes_to_version_6(TableProperties(values)))
+    assert downgraded[keys.PAYLOAD_CLASS] == payload
+    left = [key for key in downgraded if key.startswith(keys.MERGE_PROPERTY_PREFIX)]
+    assert (left, keys.PARTIAL_UPDATE_MODE in downgraded) == ([], False)
+    # Without the class the rule itself says which one it is; EventTimeAvroPayload has that of the default.
+    del values[keys.LEGACY_PAYLOAD_CLASS]
+    inferred = changes_to_version_6(TableProperties(values))[keys.PAYLOAD_CLASS]
+    assert inferred == payload.replace("EventTimeAvro", "DefaultHoodieRecord")
+
+
+def test_a_downgrade_keeps_the_rule_rather_than_the_class() -> None:
+    payload = "org.apache.hudi.common.model.PartialUpdateAvroPayload"
+    values = new_table_properties(replace(NEW, payload_class=payload))
+    del values[keys.PARTIAL_UPDATE_MODE]
+    assert changes_to_version_6(TableProperties(values))[keys.PAYLOAD_CLASS] == EVENT_TIME_PAYLOAD
 
 
 def test_a_generator_that_makes_directory_names_is_refused() -> None:
@@ -128,6 +153,8 @@ def test_an_upgrade_chooses_the_merge_mode_as_hudi_does(
         {keys.ORDERING_FIELDS: "seq,more"},
         {keys.KEY_GENERATOR_TYPE: "TIMESTAMP"},
         {keys.RECORD_MERGE_MODE: "CUSTOM"},
+        {keys.PARTIAL_UPDATE_MODE: "FILL_UNAVAILABLE"},
+        {keys.MERGE_PROPERTY_PREFIX + keys.DELETE_FIELD: "gone"},
     ],
 )
 def test_what_version_6_does_not_have_is_not_downgraded(changes: dict[str, str]) -> None:
