@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -48,13 +48,17 @@ def _check_buckets(rows: pa.Table, counts: Mapping[str, int]) -> None:
 
 
 def _upsert(oracle: HudiOracle, rows: pa.Table, path: str, options: Mapping[str, str]) -> None:
-    """Upsert with Hudi, whose first tasks with some rules fail if they read them at the same time."""
+    _repeat(lambda: oracle.upsert(rows, path, options))
+
+
+def _repeat(write: Callable[[], Any]) -> None:
+    """Write with Hudi, whose first tasks with some rules fail if they read them at the same time."""
     try:
-        oracle.upsert(rows, path, options)
+        write()
     except OracleError as error:
         if "ConcurrentModificationException" not in str(error):
             raise
-        oracle.upsert(rows, path, options)
+        write()
 
 
 def _configs(path: str) -> list[dict[str, Any]]:
@@ -213,10 +217,14 @@ def test_hudi_120_follows_the_numbers_that_hudisql_has_changed(
         f"TBLPROPERTIES (primaryKey = 'id', type = '{table_type}', preCombineField = 'seq', "
         f"'hoodie.write.table.version' = '{version}', 'hoodie.write.auto.upgrade' = 'false', {properties})"
     )
-    oracle_120.sql(f"INSERT INTO {name} {_numbers(0, 60)}")
+
+    def theirs(text: str) -> None:
+        _repeat(lambda: oracle_120.sql(text))
+
+    theirs(f"INSERT INTO {name} {_numbers(0, 60)}")
     # Log files, in a merge-on-read table, and a delete.
-    oracle_120.sql(f"UPDATE {name} SET note = 'b' WHERE seq < 9")
-    oracle_120.sql(f"DELETE FROM {name} WHERE seq = 30")
+    theirs(f"UPDATE {name} SET note = 'b' WHERE seq < 9")
+    theirs(f"DELETE FROM {name} WHERE seq = 30")
 
     def call(arguments: str) -> tuple[str, ...]:
         [row] = session.sql(f"CALL partition_bucket_index_manager(table => '{name}', {arguments})").rows
@@ -244,7 +252,7 @@ def test_hudi_120_follows_the_numbers_that_hudisql_has_changed(
     ]
     counts["dt=2024-03-02"] = 4
     # Hudi takes the numbers from the table, and finds the rows in their buckets.
-    oracle_120.sql(
+    theirs(
         f"MERGE INTO {name} t USING ({_numbers(50, 80)}) s ON t.id = s.id AND t.dt = s.dt "
         "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
     )
@@ -263,7 +271,7 @@ def test_hudi_120_follows_the_numbers_that_hudisql_has_changed(
     assert len(_configs(path)) == 2
     after = oracle_120.read(path)
     assert_same_rows(after, rows, sort_by=["seq"])
-    oracle_120.sql(f"UPDATE {name} SET note = 'c' WHERE seq > 90")
+    theirs(f"UPDATE {name} SET note = 'c' WHERE seq > 90")
     _check_buckets(oracle_120.read(path), counts)
 
 

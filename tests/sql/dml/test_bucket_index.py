@@ -174,6 +174,41 @@ def test_what_other_rules_would_change_is_shown(session: Session, numbered: Chan
             call(arguments)
 
 
+@pytest.mark.soak
+def test_numbers_of_a_table_without_partitions_and_beside_a_planned_compaction(
+    session: Session, tmp_path: Path
+) -> None:
+    session.sql("CREATE DATABASE IF NOT EXISTS buckets")
+    session.sql(
+        f"CREATE TABLE buckets.c (id STRING, seq BIGINT) USING hudi LOCATION '{tmp_path / 'c'}' "
+        "TBLPROPERTIES (primaryKey = 'id', type = 'mor', preCombineField = 'seq', "
+        "hoodie.index.type = 'BUCKET', hoodie.bucket.index.num.buckets = '3')"
+    )
+    table = ChangedTable(session, "buckets.c", str(tmp_path / "c"))
+    table.run("INSERT INTO {t} SELECT concat('k', id), id FROM range(40)")
+    table.run("UPDATE {t} SET seq = seq + 100 WHERE seq % 2 = 0")
+    move = (
+        "CALL partition_bucket_index_manager(table => 'buckets.c', overwrite => 'none,9', "
+        "bucket_number => 5, dry_run => false)"
+    )
+    with setting(session, "hoodie.compact.inline.max.delta.commits", "1"):
+        session.sql("CALL run_compaction(op => 'schedule', table => 'buckets.c')")
+    with pytest.raises(UnsupportedTableError, match="planned for partitions"):
+        session.sql(move)
+    session.sql("CALL run_compaction(op => 'run', table => 'buckets.c')")
+    rows = table.rows("id, seq")
+    session.sql(move)
+    assert check_buckets(table, {"": 5}) == 5
+    assert table.rows("id, seq") == rows
+    table.run("INSERT INTO {t} SELECT concat('k', id), id + 1000 FROM range(50)")
+    assert check_buckets(table, {"": 5}) == 5
+    assert len(table.rows("id")) == 50
+    with pytest.raises(HudisqlError, match="cannot be followed"):
+        session.sql(move.replace("overwrite => 'none,9'", "add => 'none'"))
+    session.sql("DROP TABLE buckets.c")
+    session.sql("DROP DATABASE buckets")
+
+
 def test_rules_that_cannot_be_followed_are_refused(session: Session, tmp_path: Path) -> None:
     session.sql("CREATE DATABASE IF NOT EXISTS buckets")
     path = tmp_path / "table"
