@@ -2,6 +2,10 @@
 
 Follows `ColumnStatsIndexSupport` and `HoodieTableMetadataUtil.mergeColumnStatsRecords` of Hudi 1.2. Bounds
 may be wider than the values, never narrower; what a record does not tell for certain is unknown.
+
+Apache Hudi 0.15 and 1.2 make some ranges too narrow (docs/facts.md): those of footers, which have the bytes
+of the column, where a row group has NaN or texts that are too long for bounds, and those of the bytes in log
+files, whose order is that of signed bytes. Records of hudisql have no bytes of such columns.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from math import inf, isnan
 from typing import Any, Final
 
 import pyarrow as pa
@@ -26,9 +31,12 @@ from hudisql.format.metadata_table.value_types import (
     value_kind,
     wrapper_in_first_form,
 )
+from hudisql.format.paths.file_names import is_log_file
 
 _ORDERED_OTHERWISE: Final = re.compile("[\ue000-\U0010ffff].*", re.DOTALL)
 """The end of a text from the first character on that UTF-8 and UTF-16 order differently."""
+_ABOVE_SURROGATES: Final = re.compile("[\ue000-\uffff]")
+_BEFORE_SURROGATES: Final = "\ud7ff"
 GREATEST_TEXT: Final = "\U0010ffff"
 _FIELD_OF_WRAPPER: Final = {
     "BooleanWrapper": "1",
@@ -104,6 +112,16 @@ def text_bound(text: str | None, *, is_greatest: bool) -> str | None:
     return _ORDERED_OTHERWISE.sub(_end_above if is_greatest else "", text, count=1)
 
 
+def _read_text_bound(text: str | None, *, is_greatest: bool) -> str | None:
+    """`text_bound` of a bound of Hudi, by either order; None if all texts may be below it."""
+    found = text_bound(text, is_greatest=is_greatest)
+    if found is None or not is_greatest or text is None or not _ABOVE_SURROGATES.search(text):
+        return found
+    # In UTF-16 texts of other planes, after the same beginning, are below the bound.
+    beginning = _ORDERED_OTHERWISE.sub("", text, count=1).rstrip(_BEFORE_SURROGATES)
+    return f"{beginning[:-1]}{chr(ord(beginning[-1]) + 1)}" if beginning else None
+
+
 def _end_above(end: re.Match[str]) -> str:
     """The shortest text of `GREATEST_TEXT` alone that is not less than the end."""
     run = len(end[0]) - len(end[0].lstrip(GREATEST_TEXT))
@@ -136,7 +154,7 @@ def _bounds(values: pa.StructArray, column: pa.Field) -> list[ColumnBounds]:
     if kind is None or values.type.get_field_index("valueType") < 0:
         return [UNKNOWN_BOUNDS] * len(values)
     is_of_kind = _has_kind(values.field("valueType"), kind)
-    return [
+    bounds = [
         _bounds_of(*record)
         for record in zip(
             is_of_kind,
@@ -147,6 +165,7 @@ def _bounds(values: pa.StructArray, column: pa.Field) -> list[ColumnBounds]:
             strict=True,
         )
     ]
+    return _trusted(bounds, values, column.type)
 
 
 def _first_bounds(values: pa.StructArray, column: pa.Field) -> list[ColumnBounds]:
@@ -159,7 +178,7 @@ def _first_bounds(values: pa.StructArray, column: pa.Field) -> list[ColumnBounds
         _values(values.field(name), kind, column.type, is_greatest=name == "maxValue")
         for name in ("minValue", "maxValue")
     )
-    return [
+    bounds = [
         _bounds_of(low is not None and high is not None, rows, nulls, low, high)
         for rows, nulls, low, high in zip(
             values.field("valueCount").to_pylist(),
@@ -169,6 +188,44 @@ def _first_bounds(values: pa.StructArray, column: pa.Field) -> list[ColumnBounds
             strict=True,
         )
     ]
+    return _trusted(bounds, values, column.type)
+
+
+def _trusted(bounds: Sequence[ColumnBounds], values: pa.StructArray, kind: pa.DataType) -> list[ColumnBounds]:
+    """The bounds, unknown where Apache Hudi may have made the range of a file too narrow."""
+    if not may_be_narrow(kind):
+        return list(bounds)
+    sizes, names = values.field("totalSize").to_pylist(), values.field("fileName").to_pylist()
+    is_trusted = {
+        pa.types.is_floating(kind): _is_trusted_float,
+        pa.types.is_binary(kind): _is_trusted_binary,
+    }.get(True, _is_trusted_text)
+    return [
+        found if is_trusted(found, bool(size), name or "") else replace(UNKNOWN_BOUNDS, rows=found.rows)
+        for found, size, name in zip(bounds, sizes, names, strict=True)
+    ]
+
+
+def may_be_narrow(kind: pa.DataType) -> bool:
+    """True for types of columns of which footers may lack bounds: floating numbers, texts and bytes."""
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(is_text or pa.types.is_binary(kind) or pa.types.is_floating(kind))
+
+
+def _is_trusted_float(found: ColumnBounds, is_of_footer: bool, _: str) -> bool:
+    """A row group with NaN counts as one with the bounds 0.0 and 0.0."""
+    if not is_of_footer or found.least is None:
+        return True
+    return not found.least <= 0.0 <= found.greatest
+
+
+def _is_trusted_text(found: ColumnBounds, is_of_footer: bool, _: str) -> bool:
+    """All rows of a row group whose texts are too long count as nulls."""
+    return not is_of_footer or found.nulls == 0
+
+
+def _is_trusted_binary(found: ColumnBounds, is_of_footer: bool, name: str) -> bool:
+    return _is_trusted_text(found, is_of_footer, name) and not is_log_file(name)
 
 
 def _bounds_of(
@@ -179,8 +236,8 @@ def _bounds_of(
     if is_of_kind:
         is_bounded = least is not None and greatest is not None
         return ColumnBounds(rows, nulls, *((least, greatest) if is_bounded else (None, None)))
-    # Hudi gives a column of nulls the type NULL.
-    is_all_null = rows == nulls > 0 and least is None and greatest is None
+    # Hudi gives a column of nulls, and all columns of a log file of deletes, the type NULL.
+    is_all_null = rows == nulls and least is None and greatest is None
     return ColumnBounds(rows, nulls) if is_all_null else UNKNOWN_BOUNDS
 
 
@@ -202,9 +259,12 @@ def _values(
         return [_decimal(each, column_type.scale) for each in stored.to_pylist()]
     if kind.wrapper == TEXT_WRAPPER:
         # Hudi 1.2 orders the texts of log files by UTF-16.
-        return [text_bound(text, is_greatest=is_greatest) for text in stored.to_pylist()]
+        return [_read_text_bound(text, is_greatest=is_greatest) for text in stored.to_pylist()]
     if pa.types.is_date32(column_type) or pa.types.is_timestamp(column_type):
         return [_moment(each) for each in stored.cast(column_type)]
+    if pa.types.is_floating(column_type):
+        # In log files of Hudi NaN is a bound, by which Python does not order.
+        return [inf if each is not None and isnan(each) else each for each in stored.to_pylist()]
     return list(stored.to_pylist())
 
 

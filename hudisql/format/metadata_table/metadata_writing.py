@@ -199,9 +199,12 @@ def merge_file_records(records: Sequence[bytes]) -> bytes:
 
 
 def merge_range_records(
-    records: Sequence[bytes], merge: Callable[[Sequence[ColumnRange]], ColumnRange]
+    records: Sequence[bytes],
+    merge: Callable[[Sequence[ColumnRange]], ColumnRange],
+    *,
+    of_partitions: bool = True,
 ) -> bytes:
-    """One record of `partition_stats` in place of several of one key, the oldest first.
+    """One record of `partition_stats`, or of `column_stats`, in place of several of a key, the oldest first.
 
     `merge` gives the range over several; a tight range replaces those before it.
     """
@@ -215,7 +218,7 @@ def merge_range_records(
         )
     if decoded[-1]["isDeleted"]:
         return records[-1]
-    return encode_range(merge(ranges), decoded[-1]["fileName"], of_partition=True)
+    return encode_range(merge(ranges), decoded[-1]["fileName"], of_partition=of_partitions)
 
 
 def _range_of(stored: Mapping[str, Any]) -> ColumnRange:

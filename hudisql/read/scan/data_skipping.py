@@ -23,11 +23,11 @@ from hudisql.format.metadata_table.metadata_records import (
     COLUMN_STATS,
     NON_PARTITIONED,
     PARTITION_STATS,
-    RECORD_INDEX,
     MetadataRecords,
 )
 from hudisql.format.metadata_table.record_locations import FileGroup
 from hudisql.format.metadata_table.value_types import value_kind
+from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.read.files.predicates import (
     ColumnPath,
     ColumnStatistics,
@@ -39,13 +39,17 @@ from hudisql.read.files.predicates import (
 from hudisql.read.scan.record_skipping import keys_of_predicate, look_up_groups, record_index_of
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.metadata_table.kept_metadata_table import find_kept, has_first_form, has_kept_indexes
+from hudisql.table.metadata_table.kept_metadata_table import (
+    find_kept,
+    has_first_form,
+    has_kept_indexes,
+    has_trusted_statistics,
+)
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 
 FEWEST_TO_SKIP: Final = 8
 """Of fewer partitions or file slices the statistics are not read: that takes about as many requests."""
 _COLUMN_PART: Final = 12
-_FIRST_WITH_STATISTICS: Final = 8
 
 Bounds = Mapping[str, ColumnBounds]
 """Bounds of columns by the keys of an index."""
@@ -116,10 +120,8 @@ class DataSkipping:
 
     @cached_property
     def _metadata(self) -> MetadataTable | None:
-        if has_first_form(self.table) and not _asks_first_form(self.table):
-            return None
         metadata = find_kept(self.table)
-        return metadata if metadata is not None and metadata.has_statistics_of_sources else None
+        return metadata if metadata is not None and has_trusted_statistics(metadata) else None
 
     @cached_property
     def groups_with_keys(self) -> frozenset[FileGroup] | None:
@@ -141,6 +143,8 @@ class DataSkipping:
     def _fields(self) -> dict[str, pa.Field]:
         """The columns of the predicate that have statistics."""
         names = {path[0] for path in columns_of(self.predicate) if len(path) == 1}
+        if self.table.computed_meta is not None:
+            names -= {*META_COLUMNS}
         return {field.name: field for field in self.schema if field.name in names and value_kind(field.type)}
 
     def _knows_partitions(self, metadata: MetadataTable) -> bool:
@@ -189,21 +193,10 @@ def data_skipping(
     """The skipping of a scan; None without a predicate or a metadata table to ask. Sends no request."""
     if predicate is None or not has_kept_indexes(table):
         return None
-    if (
-        has_first_form(table)
-        and not _asks_first_form(table)
-        and RECORD_INDEX not in table.properties.metadata_partitions
-    ):
-        return None
     # Source files of another modification time may have other rows than their statistics tell.
     if table.accepts_changed_sources or table.properties.has_register_only_partitions:
         return None
     return DataSkipping(table, predicate, schema, is_past, is_read_optimized)
-
-
-def _asks_first_form(table: HudiTable) -> bool:
-    """True if statistics in the form V1 are asked; those of version 6 are not."""
-    return table.version >= _FIRST_WITH_STATISTICS and not table.is_merge_on_read
 
 
 def _has_bounds_always(kind: pa.DataType) -> bool:

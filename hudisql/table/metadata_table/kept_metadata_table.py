@@ -67,6 +67,21 @@ def has_statistics_form(table: HudiTable, kind: pa.DataType) -> bool:
     return fits_first_form(kind) if has_first_form(table) else is_measured(kind)
 
 
+def has_trusted_statistics(metadata: MetadataTable) -> bool:
+    """True if hudisql made the statistics of a kept metadata table, and the columns have the types of then.
+
+    Raises CorruptTableError, StorageError.
+    """
+    if COLUMN_STATS not in metadata.indexes or not metadata.has_statistics_of_sources:
+        return False
+    if metadata.table.version >= 8:
+        # `find_kept` has compared the types.
+        return True
+    definition = read_index_definitions(metadata.table).get(COLUMN_STATS)
+    types = None if definition is None else digest_of_types(metadata.table.schema, definition.columns)
+    return types is not None and metadata.own.properties.get(STATISTICS_OF_SOURCES) == types
+
+
 def unkept_indexes(table: HudiTable) -> frozenset[str] | None:
     """The indexes that writes drop to keep the others; None if they drop the whole metadata table.
 

@@ -19,7 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hudisql.format.metadata_table.column_bounds import FIRST_YEAR_OF_ONE_CALENDAR, GREATEST_TEXT, text_bound
+from hudisql.format.metadata_table.column_bounds import (
+    FIRST_YEAR_OF_ONE_CALENDAR,
+    GREATEST_TEXT,
+    may_be_narrow,
+    text_bound,
+)
 from hudisql.format.metadata_table.metadata_writing import ColumnRange
 from hudisql.format.metadata_table.value_types import DECIMAL_ORDINAL, TEXT_WRAPPER, value_kind
 from hudisql.format.schema.meta_columns import META_COLUMNS
@@ -123,8 +128,11 @@ def _ranges_in_footers(storage: Storage, file: MeasuredFile) -> dict[str, Column
         else:
             known = _range_in_footer(footer if is_meta else of_data, each)
             if known is not None:
+                # Without bytes the range is known not to be one of those that Hudi makes too narrow.
                 is_other = external is not None and not is_meta
-                column_ranges[each.name] = replace(known, stored_bytes=0, raw_bytes=0) if is_other else known
+                if is_other or may_be_narrow(each.type):
+                    known = replace(known, stored_bytes=0, raw_bytes=0)
+                column_ranges[each.name] = known
     return column_ranges
 
 

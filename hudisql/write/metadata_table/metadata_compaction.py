@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hudisql.format.hfile.hfile import HFileReader
@@ -22,8 +23,9 @@ from hudisql.format.hfile.hfile_cells import EncodedCells, cells_of, read_cells
 from hudisql.format.keys.key_table import KeyTable
 from hudisql.format.log_file.log_block import BlockType
 from hudisql.format.log_file.log_block_content import decode_delete_records
-from hudisql.format.metadata_table.metadata_records import FILES, PARTITION_STATS
+from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS
 from hudisql.format.metadata_table.metadata_writing import (
+    ColumnRange,
     in_own_schema,
     merge_file_records,
     merge_range_records,
@@ -41,7 +43,7 @@ from hudisql.table.properties.table_configuration import names_metadata_table
 from hudisql.table.slicing.committed_blocks import committed_blocks
 from hudisql.table.slicing.completion_slicing import completion_slicing
 from hudisql.table.slicing.file_groups import FileGroupVersions, group_files
-from hudisql.write.metadata_table.column_ranges import merged_ranges
+from hudisql.write.metadata_table.column_ranges import mergeable_range, merged_ranges
 from hudisql.write.metadata_table.deltacommit_files import (
     complete_in_metadata_table,
     delete_index_files,
@@ -210,11 +212,37 @@ def _merged(index: str, layers: Sequence[_Layer]) -> EncodedCells:
         ]
     )
     # Of equal keys the first one is found: the newest.
-    is_newest = KeyTable(keys).find(keys) == np.arange(len(keys))
+    newest = KeyTable(keys).find(keys)
+    is_newest = newest == np.arange(len(keys))
+    if index == COLUMN_STATS and not is_newest.all():
+        values = _with_merged_ranges(values, newest)
     lives = pa.array(is_newest & values.is_valid().to_numpy(zero_copy_only=False))
     distinct = values.filter(lives).dictionary_encode()
     numbers = distinct.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return EncodedCells(keys.filter(lives), numbers, distinct.dictionary.to_pylist())
+
+
+def _with_merged_ranges(values: pa.LargeBinaryArray, newest: npt.NDArray[np.int64]) -> pa.LargeBinaryArray:
+    """The records, the newest first, of which the newest of a key has the ranges of the older ones, too.
+
+    Of version 6 a log file to which several deltacommits append has several records.
+    """
+    several: dict[int, list[int]] = {}
+    for row in np.flatnonzero(newest != np.arange(len(newest))).tolist():
+        several.setdefault(int(newest[row]), [int(newest[row])]).append(row)
+    merged = {}
+    for first, rows in several.items():
+        records = list(takewhile(lambda record: record is not None, values.take(pa.array(rows)).to_pylist()))
+        if len(records) > 1:
+            merged[first] = merge_range_records(records[::-1], merge=_merged_of_file, of_partitions=False)
+    places = np.arange(len(values))
+    places[list(merged)] = len(values) + np.arange(len(merged))
+    return pa.concat_arrays([values, pa.array([*merged.values()], pa.large_binary())]).take(pa.array(places))
+
+
+def _merged_of_file(ranges: Sequence[ColumnRange]) -> ColumnRange:
+    """Hudi orders texts by UTF-16, hudisql by UTF-8."""
+    return merged_ranges([mergeable_range(column_range) for column_range in ranges])
 
 
 def _combined(layers: Sequence[_Layer], combine: Callable[[Sequence[bytes]], bytes]) -> dict[str, bytes]:
@@ -235,7 +263,7 @@ _COMBINED: Final[Mapping[str, Callable[[Sequence[bytes]], bytes]]] = {
     FILES: merge_file_records,
     PARTITION_STATS: partial(merge_range_records, merge=merged_ranges),
 }
-"""How several records of a key are combined; in other indexes the newest one holds."""
+"""How several records of a key are combined; in other indexes but `column_stats` the newest one holds."""
 
 
 def _plan(slices: Sequence[FileSlice]) -> bytes:

@@ -246,8 +246,14 @@ def skipped_table(
     request: pytest.FixtureRequest, session: Any, tmp_path_factory: Any
 ) -> Iterator[tuple[Any, str, str]]:
     """A bootstrapped table of version 9 with twelve partitions of ten rows in two files."""
-    directory = tmp_path_factory.mktemp("skipping")
     name = f"skipping_{request.param[:4].lower()}"
+    arguments = f"table_version => 9, table_type => '{request.param}'"
+    yield session, name, _bootstrap(session, name, tmp_path_factory.mktemp("skipping"), arguments)
+    session.sql(f"DROP TABLE {name}")
+
+
+def _bootstrap(session: Any, name: str, directory: Path, arguments: str) -> str:
+    """Bootstrap a source of twelve partitions of ten rows in two files; the path of the table."""
     for number in range(DAYS):
         directory_of_day = directory / "source" / f"dt=2024-01-{number + 1:02}"
         directory_of_day.mkdir(parents=True)
@@ -269,11 +275,9 @@ def skipped_table(
             pq.write_table(rows, directory_of_day / f"part-{file}.parquet")
     session.sql(
         f"CALL bootstrap_table(table => '{name}', source => '{directory}/source', record_key => 'id',"
-        f" precombine => 'seq', target_path => '{directory}/table', table_version => 9,"
-        f" table_type => '{request.param}')"
+        f" precombine => 'seq', target_path => '{directory}/table', {arguments})"
     )
-    yield session, name, str(directory / "table")
-    session.sql(f"DROP TABLE {name}")
+    return str(directory / "table")
 
 
 def _rows(session: Any, text: str) -> list[str]:
@@ -328,6 +332,26 @@ def test_a_narrow_filter_asks_for_the_files_that_match(skipped_table: tuple[Any,
             assert len({asked for _, asked in requests.below(path) if "dt=" in asked}) <= 1
     finally:
         session.sql("RESET hoodie.metadata.enable")
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_a_narrow_filter_on_a_table_of_version_6_asks_for_the_files_that_match(
+    session: Any, tmp_path: Path
+) -> None:
+    name = "skipping_older"
+    arguments = "indexes => 'column_stats', table_type => 'MERGE_ON_READ'"
+    path = _bootstrap(session, name, tmp_path, arguments)
+    with counted_requests(path, str(tmp_path / "source")) as requests:
+        assert _rows(session, f"SELECT id FROM {name} WHERE seq = 25") == ["('k25',)"]
+    asked_for = {asked for _, asked in requests.below(str(tmp_path / "source")) if ".parquet" in asked}
+    assert {asked.partition("source/")[2] for asked in asked_for} == {"dt=2024-01-03/part-1.parquet"}
+    session.sql(f"UPDATE {name} SET price = -1 WHERE seq = 25")
+    session.sql(f"DELETE FROM {name} WHERE seq = 3")
+    assert _rows(session, f"SELECT id FROM {name} WHERE price < 0 AND seq > 0") == ["('k25',)"]
+    # Log files of deletes hold no values.
+    assert "then 23 file slices" in _plan(session, f"SELECT id FROM {name} WHERE price < 0")
+    session.sql(f"DROP TABLE {name}")
 
 
 @pytest.mark.soak
