@@ -215,7 +215,7 @@ def test_queries_lose_no_row_by_statistics_of_all_writers(
     random.shuffle(steps)
     has_extra, skipped = False, Counter[str]()
     _check_filters(session, name, has_extra, skipped)
-    for step in steps:
+    for number, step in enumerate(steps):
         if step == "theirs":
             start = random.randrange(0, 240)
             rows = wild_rows(random, range(start, start + random.randrange(1, 40)))
@@ -236,7 +236,8 @@ def test_queries_lose_no_row_by_statistics_of_all_writers(
         metadata = find_kept(open_table(Storage(), path))
         assert metadata is not None, step
         assert has_trusted_statistics(metadata), step
-        _check_filters(session, name, has_extra, skipped)
+        if number % 3 == 2 or number == len(steps) - 1:
+            _check_filters(session, name, has_extra, skipped)
     assert skipped["files"] > 0
 
 

@@ -58,7 +58,7 @@ def create_index(context: Context, arguments: CreateIndexArguments) -> Iterable[
     several rows have, and while another writer may be active, SourceChangedError, StorageError.
     """
     from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
-    from hudisql.table.metadata_table.kept_metadata_table import INDEXES
+    from hudisql.write.metadata_table.new_metadata_table import ALWAYS_MADE
 
     name = ".".join(context.qualify_table_name(arguments.table))
     with table_to_index(open_table_call(context, arguments.table)) as table:
@@ -71,7 +71,7 @@ def create_index(context: Context, arguments: CreateIndexArguments) -> Iterable[
                 hint=f"DROP INDEX {arguments.index} ON {name} drops it",
             )
         _check_is_record_index(table, name, arguments)
-        others = sorted(set(table.properties.metadata_partitions) - {*INDEXES})
+        others = sorted(set(table.properties.metadata_partitions) - {*ALWAYS_MADE, RECORD_INDEX})
         if others:
             raise UnsupportedStatementError(
                 f"the metadata table of {name} has the index {others[0]}, which hudisql cannot make again "

@@ -1,9 +1,9 @@
 """The metadata tables that hudisql's writes keep up to date; they drop the other ones, or the other indexes.
 
-Kept are the indexes `files`, `column_stats`, `partition_stats` and `record_index`. Of bootstrapped tables
-`column_stats` and, from version 8 on, all others are kept if hudisql has made the statistics: those that
-Apache Hudi makes of skeletons lack the columns of the external files. If a column changes its type, ranges of
-both types would stand side by side, which Hudi 1.2 cannot compare.
+Kept are the indexes `files`, `column_stats`, `partition_stats`, `record_index` and `bloom_filters`. Of
+bootstrapped tables `column_stats` and, from version 8 on, all others are kept if hudisql has made the
+statistics: those that Apache Hudi makes of skeletons lack the columns of the external files. If a column
+changes its type, ranges of both types would stand side by side, which Hudi 1.2 cannot compare.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from typing import Final
 import pyarrow as pa
 
 from hudisql.errors import CorruptTableError, UnsupportedTableError
-from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
+from hudisql.format.metadata_table.metadata_records import (
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    FILES,
+    PARTITION_STATS,
+    RECORD_INDEX,
+)
 from hudisql.format.metadata_table.value_types import digest_of_types, fits_first_form, is_measured
 from hudisql.format.table_properties import METADATA_PARTITIONS_INFLIGHT
 from hudisql.table.hudi_table import HudiTable
@@ -26,13 +32,15 @@ from hudisql.table.metadata_table.metadata_table import (
     readable_metadata_table,
 )
 
-INDEXES: Final = (COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX)
+INDEXES: Final = (BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX)
 """The indexes that are kept, in the order of the table's property."""
 FIRST_VERSION: Final = "V1"
 INDEX_VERSION: Final = "V2"
 RECORD_INDEX_VERSION: Final = FIRST_VERSION
 IS_PARTITIONED: Final = "isPartitioned"
 """An option of a record index: whether it has file groups for each partition of the table."""
+_MOST_BLOOM_BYTES: Final = 256 << 20
+"""Larger bloom filters are not kept: a compaction holds them in memory, and stores them uncompressed."""
 NEWEST_VERSION: Final = 9
 """The table version whose metadata tables hudisql makes with the table itself."""
 STATISTICS_VERSIONS: Final[Mapping[int, str]] = MappingProxyType(
@@ -131,7 +139,14 @@ def _unkept(metadata: MetadataTable) -> frozenset[str]:
         unkept |= indexes if is_bootstrapped and not is_old else {COLUMN_STATS, PARTITION_STATS}
     if not _keeps_records(definitions.get(RECORD_INDEX), is_old=is_old):
         unkept |= {RECORD_INDEX}
+    if BLOOM_FILTERS in indexes and not _keeps_bloom_filters(metadata):
+        unkept |= {BLOOM_FILTERS}
     return unkept & indexes
+
+
+def _keeps_bloom_filters(metadata: MetadataTable) -> bool:
+    slices = metadata.latest_slices(BLOOM_FILTERS)
+    return bool(slices) and sum(file_slice.length for file_slice in slices) <= _MOST_BLOOM_BYTES
 
 
 def _keeps_statistics(metadata: MetadataTable, definition: IndexDefinition | None) -> bool:

@@ -25,6 +25,7 @@ from hudisql.format.metadata_table.metadata_keys import (
 )
 from hudisql.format.metadata_table.metadata_records import (
     ALL_PARTITIONS,
+    BLOOM_FILTERS,
     COLUMN_STATS,
     FILES,
     NON_PARTITIONED,
@@ -67,6 +68,7 @@ from hudisql.table.properties.table_configuration import (
     names_metadata_table,
 )
 from hudisql.write.metadata_table.added_columns import added_columns, records_of_nulls
+from hudisql.write.metadata_table.bloom_filters import bloom_filter_key, bloom_filter_records
 from hudisql.write.metadata_table.column_ranges import (
     MeasuredFile,
     mergeable_range,
@@ -122,6 +124,9 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
             return DROPPED
     if columns is not None:
         updates |= _statistics_of_commit(table, commit, instant_time, written, columns)
+    if BLOOM_FILTERS in indexes:
+        filters = bloom_filter_records(table, sizes, instant_time)
+        updates |= {} if filters is None else {BLOOM_FILTERS: IndexUpdate(filters)}
     keys = None
     if RECORD_INDEX in indexes and _new_rows(commit) <= _MOST_NEW_KEYS:
         slices = [
@@ -256,6 +261,14 @@ def write_clean(
             for part in parts.values()
         ]
         updates[COLUMN_STATS] = IndexUpdate(deleted=pa.array(keys, pa.string()))
+    if BLOOM_FILTERS in metadata.indexes:
+        keys = [
+            bloom_filter_key(path, name)
+            for path, found in deleted.items()
+            for name in found
+            if parse_base_file_name(name)
+        ]
+        updates[BLOOM_FILTERS] = IndexUpdate(deleted=pa.array(keys, pa.string()))
     write_deltacommit(metadata, instant_time, updates)
 
 

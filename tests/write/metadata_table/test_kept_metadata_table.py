@@ -25,7 +25,7 @@ from hudisql.storage import Storage
 from hudisql.table.files.listing_comparison import compare_listings
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.metadata_table.kept_metadata_table import INDEXES, find_kept
+from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.metadata_table.statistics_columns import statistics_columns
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.metadata_table import key_changes, metadata_commit, metadata_compaction
@@ -38,6 +38,7 @@ from tests.soak import parameters
 from tests.write.crashed_commits import commit_a_file
 from tests.write.metadata_table.kept_indexes import assert_finds_all_keys, stored_keys
 
+MADE = ("column_stats", "files", "partition_stats", "record_index")
 MOST_STEPS = 80
 
 
@@ -298,7 +299,7 @@ def test_a_commit_of_too_many_rows_drops_the_record_index_alone(
 ) -> None:
     path = str(shutil.copytree(golden("v9_cow_mdt_compacted").table, tmp_path / "table"))
     # The statistics of this commit name no rows.
-    for most, indexes in ((0, INDEXES), (-1, ("column_stats", "files", "partition_stats"))):
+    for most, indexes in ((0, MADE), (-1, MADE[:3])):
         monkeypatch.setattr(metadata_commit, "_MOST_NEW_KEYS", most)
         _overwrite(open_table(Storage(), path))
         metadata = find_kept(open_table(Storage(), path))
@@ -338,7 +339,7 @@ def test_keys_that_are_too_long_for_an_index_drop_it(
 ) -> None:
     path = str(shutil.copytree(golden("v9_cow_mdt_compacted").table, tmp_path / "table"))
     longest = max(map(len, stored_keys(open_table(Storage(), path))))
-    for most, indexes in ((longest, INDEXES), (longest - 1, ("column_stats", "files", "partition_stats"))):
+    for most, indexes in ((longest, MADE), (longest - 1, MADE[:3])):
         monkeypatch.setattr(key_changes, "_MOST_KEY_BYTES", most)
         _overwrite(open_table(Storage(), path))
         assert open_table(Storage(), path).properties.metadata_partitions == indexes
