@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.write.metadata_table import metadata_compaction
 from hudisql.write.metadata_table.bloom_filters import bloom_filter_key
-from tests.oracle.client import HudiOracle
+from scripts.setup_oracles import install_hudi_bundle
+from tests.oracle.client import SHORT_LIVED_JAVA, HudiOracle, start_oracle
 from tests.oracle.shapes import SHAPES, noted_rows
 from tests.oracle.test_kept_metadata_table import BY_LISTING, OURS, OURS_OF_PARTITIONS, SERVICE_OF
 
@@ -40,6 +42,16 @@ MERGE = (
     "WHEN MATCHED THEN DELETE"
 )
 CLEAN = "CALL run_clean(table => '{t}', retain_commits => 1)"
+
+
+@pytest.fixture(scope="module")
+def oracle_015(tmp_path_factory: pytest.TempPathFactory, metastore_uri: str) -> Iterator[HudiOracle]:
+    """Hudi 0.15 on Java's class path: by `spark.jars` alone it may fail on delete blocks (docs/facts.md)."""
+    config = {**SHORT_LIVED_JAVA, "spark.driver.extraClassPath": str(install_hudi_bundle("0.15.0"))}
+    directory = tmp_path_factory.mktemp("oracle")
+    oracle = start_oracle("0.15.0", directory, metastore_uri=metastore_uri, config=config)
+    yield oracle
+    oracle.close()
 
 
 def _check_filters(path: str) -> None:

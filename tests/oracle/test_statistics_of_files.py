@@ -177,7 +177,8 @@ SET_IT = "UPDATE {t} SET extra_note = 'new' WHERE seq IN (6, 60)"
 
 
 @pytest.mark.parametrize("table_type", SERVICES)
-@pytest.mark.parametrize(("writer", "version"), WRITERS)
+# 1.2 does not always write to metadata tables of version 6 that it has not made (docs/facts.md).
+@pytest.mark.parametrize(("writer", "version"), [each for each in WRITERS if each != ("1.2", 6)])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_queries_lose_no_row_by_statistics_of_all_writers(
     session: Any,
