@@ -27,6 +27,8 @@ COLUMN_STATS: Final = "column_stats"
 PARTITION_STATS: Final = "partition_stats"
 RECORD_INDEX: Final = "record_index"
 BLOOM_FILTERS: Final = "bloom_filters"
+SECONDARY_PREFIX: Final = "secondary_index_"
+"""The beginning of the names of secondary indexes."""
 ALL_PARTITIONS: Final = "__all_partitions__"
 """The key of the record of `files` that lists the partitions."""
 NON_PARTITIONED: Final = "."
@@ -42,8 +44,14 @@ _FIELD_OF_INDEX: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 _SCHEMA: Final = b"schema"
+_SECONDARY_FIELD: Final = "SecondaryIndexMetadata"
 READ_INDEXES: Final = tuple(_FIELD_OF_INDEX)
-"""The indexes whose records are read."""
+"""The indexes whose records are read, beside secondary indexes."""
+
+
+def has_read_records(index: str) -> bool:
+    """True for indexes whose records are read."""
+    return index in _FIELD_OF_INDEX or index.startswith(SECONDARY_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +94,7 @@ def decode_values(reader: HFileReader, index: str, name: str, records: pa.LargeB
     """What the index has of each of these records of the file. Raises CorruptTableError naming `name`."""
     schema_text = reader.read_file_info().get(_SCHEMA, b"").decode()
     try:
-        return _decode(schema_text, _FIELD_OF_INDEX[index], records)
+        return _decode(schema_text, _FIELD_OF_INDEX.get(index, _SECONDARY_FIELD), records)
     except CorruptTableError as error:
         raise CorruptTableError(
             f"cannot read {name}: its records are not those of a metadata table ({error})"

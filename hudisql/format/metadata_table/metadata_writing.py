@@ -34,7 +34,7 @@ _BLOCK_BYTES: Final = 32 << 10
 """A look-up of one key reads one block, and the first keys of all blocks of its file."""
 _COMPARATOR: Final = "org.apache.hudi.io.storage.HoodieHBaseKVComparator"
 _MODEL: Final = "org.apache.hudi.avro.model"
-_PARTITION_LIST, _FILES, _COLUMN_STATS, _BLOOM_FILTERS, _RECORD_INDEX, _PARTITION_STATS = 1, 2, 3, 4, 5, 6
+_PARTITION_LIST, _FILES, _COLUMN_STATS, _BLOOM_FILTERS, _RECORD_INDEX, _PARTITION_STATS, _SECONDARY_INDEX = range(1, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +145,11 @@ def encode_bloom_filter(kind: str, instant_time: str, content: bytes) -> bytes:
     """The record of `bloom_filters` of a base file: the type and the text of the filter in its footer."""
     stored = {"type": kind, "timestamp": instant_time, "bloomFilter": content, "isDeleted": False}
     return _encode({"type": _BLOOM_FILTERS, "BloomFilterMetadata": stored})
+
+
+def encode_secondary() -> bytes:
+    """The record of every key of a secondary index."""
+    return _encode({"type": _SECONDARY_INDEX, "SecondaryIndexMetadata": {"isDeleted": False}})
 
 
 def encode_metadata_file(records: EncodedCells) -> bytes:

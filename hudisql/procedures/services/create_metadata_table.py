@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from hudisql.procedures.registry import NamedTableArguments, parameter, procedur
 if TYPE_CHECKING:
     from hudisql.context import Context
     from hudisql.table.hudi_table import HudiTable
+    from hudisql.table.metadata_table.index_definitions import IndexDefinition
     from hudisql.write.metadata_table.new_metadata_table import NewMetadataTable
 
 
@@ -39,7 +40,7 @@ class CreateMetadataTableArguments(NamedTableArguments):
 def create_metadata_table(
     context: Context, arguments: CreateMetadataTableArguments
 ) -> Iterable[CreateMetadataTableRow]:
-    """One row. A metadata table that is there is replaced.
+    """One row. A metadata table that is there is replaced, and its secondary indexes are made again.
 
     Raises NoSuchTableError, InvalidArgumentError for an unknown index, UnsupportedTableError for tables with
     register-only partitions and while another writer may be active, SourceChangedError, StorageError.
@@ -80,14 +81,28 @@ def table_to_index(call: TableCall) -> Iterator[HudiTable]:
         yield prepare_to_plan(call.table, concurrency)
 
 
-def make_metadata_table(context: Context, table: HudiTable, *, with_record_index: bool) -> NewMetadataTable:
-    """Make the metadata table by Spark's tasks if the table is large; raises as `create_metadata_table`, and
-    UnsupportedTableError if it has no record index although it should.
+def make_metadata_table(
+    context: Context,
+    table: HudiTable,
+    *,
+    with_record_index: bool,
+    secondary: Sequence[IndexDefinition] = (),
+) -> NewMetadataTable:
+    """Make the metadata table by Spark's tasks if the table is large, with the secondary indexes that it had.
+
+    `secondary` are new ones. There are none without a record index. Raises as `create_metadata_table`, and
+    UnsupportedTableError if an index cannot be made.
     """
     from hudisql.write.metadata_table.new_metadata_table import create_metadata_table as create
+    from hudisql.write.metadata_table.secondary_index_files import kept_definitions
 
+    definitions = [*kept_definitions(table), *secondary]
     made = create(
-        table, with_record_index=with_record_index, spark=lambda: context.spark, console=context.console
+        table,
+        with_record_index=with_record_index or bool(definitions),
+        secondary=definitions,
+        spark=lambda: context.spark,
+        console=context.console,
     )
     if made.refusal is not None:
         raise made.refusal

@@ -37,7 +37,9 @@ class IndexArguments(NamedTableArguments):
 class CreateIndexArguments(IndexArguments):
     """Parameters of `create_index`."""
 
-    indexed_columns: tuple[str, ...] = parameter(help="all record key columns")
+    indexed_columns: tuple[str, ...] = parameter(
+        help="all record key columns for the record index, or another column for a secondary index"
+    )
     if_not_exists: bool = parameter(False, help="leave an index of this name as it is")
 
 
@@ -48,17 +50,18 @@ class DropIndexArguments(IndexArguments):
     if_exists: bool = parameter(False, help="do nothing without an index of this name")
 
 
-@procedure("Makes a record index, as CREATE INDEX record_index ON table (key columns) does.")
+@procedure("Makes a record index or a secondary index, as CREATE INDEX index ON table (columns) does.")
 def create_index(context: Context, arguments: CreateIndexArguments) -> Iterable[IndexActionRow]:
-    """One row. The metadata table, with the statistics of the columns, is made with it.
+    """One row. The metadata table, with the statistics of the columns and the record index, is made with it.
 
-    Raises NoSuchTableError, InvalidArgumentError for other names and columns than those of a record index and
-    for an index that exists, UnsupportedStatementError for secondary indexes and where the index of another
-    kind would be dropped, UnsupportedTableError for tables with register-only partitions, for keys that
-    several rows have, and while another writer may be active, SourceChangedError, StorageError.
+    Raises NoSuchTableError, InvalidArgumentError for columns of which there is no index and for an index that
+    exists, UnsupportedStatementError where an index of another kind would be dropped, UnsupportedTableError
+    for tables with register-only partitions, for keys that several rows have, and while another writer may be
+    active, SourceChangedError, StorageError.
     """
-    from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
-    from hudisql.write.metadata_table.new_metadata_table import ALWAYS_MADE
+    from hudisql.format.metadata_table.metadata_records import BLOOM_FILTERS, RECORD_INDEX
+    from hudisql.table.metadata_table.kept_metadata_table import is_kept_kind
+    from hudisql.write.metadata_table.secondary_index_files import define_secondary_index
 
     name = ".".join(context.qualify_table_name(arguments.table))
     with table_to_index(open_table_call(context, arguments.table)) as table:
@@ -70,27 +73,36 @@ def create_index(context: Context, arguments: CreateIndexArguments) -> Iterable[
                 f"the Hudi table {name} has an index {found}",
                 hint=f"DROP INDEX {arguments.index} ON {name} drops it",
             )
-        _check_is_record_index(table, name, arguments)
-        others = sorted(set(table.properties.metadata_partitions) - {*ALWAYS_MADE, RECORD_INDEX})
+        column = _column_to_index(table, name, arguments)
+        others = sorted(index for index in table.properties.metadata_partitions if not is_kept_kind(index) or index == BLOOM_FILTERS)
         if others:
             raise UnsupportedStatementError(
                 f"the metadata table of {name} has the index {others[0]}, which hudisql cannot make again "
-                "with the record index",
-                hint=f"create the record index in Apache Hudi, or DROP INDEX {others[0]} ON {name}",
+                "with the new one",
+                hint=f"create the index in Apache Hudi, or DROP INDEX {others[0]} ON {name}",
             )
-        make_metadata_table(context, table, with_record_index=True)
-    return [IndexActionRow(f"Created index {RECORD_INDEX} of {name}")]
+        new = [] if column is None else [define_secondary_index(table, arguments.index, column)]
+        make_metadata_table(context, table, with_record_index=True, secondary=new)
+    created = new[0].name if new else RECORD_INDEX
+    return [IndexActionRow(f"Created index {created} of {name}")]
 
 
 @procedure("Drops an index of the metadata table, as DROP INDEX does.")
 def drop_index(context: Context, arguments: DropIndexArguments) -> Iterable[IndexActionRow]:
-    """One row. `column_stats` goes with `partition_stats`, which Hudi makes of it.
+    """One row. `column_stats` goes with `partition_stats`, which Hudi makes of it, and the record index with
+    secondary indexes, which need it.
 
     Raises NoSuchTableError, InvalidArgumentError for an unknown index, UnsupportedStatementError for the list
     of files, without which the others are not used, UnsupportedTableError while another writer may be active,
     CorruptTableError, StorageError.
     """
-    from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS
+    from hudisql.format.metadata_table.metadata_records import (
+        COLUMN_STATS,
+        FILES,
+        PARTITION_STATS,
+        RECORD_INDEX,
+    )
+    from hudisql.table.metadata_table.secondary_indexes import is_secondary
     from hudisql.table.properties.table_configuration import check_nothing_begun, drop_indexes
 
     name = ".".join(context.qualify_table_name(arguments.table))
@@ -106,9 +118,13 @@ def drop_index(context: Context, arguments: DropIndexArguments) -> Iterable[Inde
                 hint=f"CALL delete_metadata_table(table => '{name}') drops it with all others",
             )
         check_nothing_begun(table, f"its index {found} cannot be dropped")
-        dropped = {COLUMN_STATS, PARTITION_STATS} if found == COLUMN_STATS else {found}
-        drop_indexes(table, dropped & {*table.properties.metadata_partitions})
-    return [IndexActionRow(f"Dropped index {found} of {name}")]
+        indexes = table.properties.metadata_partitions
+        others = {PARTITION_STATS} & {*indexes} if found == COLUMN_STATS else set()
+        if found == RECORD_INDEX:
+            others = set(filter(is_secondary, indexes))
+        drop_indexes(table, {found} | others)
+    with_others = f", and with it {', '.join(sorted(others))}" if others else ""
+    return [IndexActionRow(f"Dropped index {found} of {name}{with_others}")]
 
 
 @procedure("Does nothing, as REFRESH INDEX: every change keeps the indexes of the metadata table up to date.")
@@ -141,27 +157,31 @@ def _no_such_index(table: HudiTable, name: str, arguments: IndexArguments) -> In
     )
 
 
-def _check_is_record_index(table: HudiTable, name: str, arguments: CreateIndexArguments) -> None:
+def _column_to_index(table: HudiTable, name: str, arguments: CreateIndexArguments) -> str | None:
+    """The column of a secondary index; None for the record index."""
     from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
 
-    known = {field.name.lower() for field in table.schema}
+    known = {field.name.lower(): field.name for field in table.schema}
+    columns = {column.lower() for column in arguments.indexed_columns}
+    listed = ", ".join(arguments.indexed_columns)
     unknown = [column for column in arguments.indexed_columns if column.lower() not in known]
     if unknown:
         raise InvalidArgumentError(f"the Hudi table {name} has no column {unknown[0]}")
     record_key = ", ".join(table.properties.record_key_fields)
     keys = {column.lower() for column in table.properties.record_key_fields}
-    columns = {column.lower() for column in arguments.indexed_columns}
     if columns & keys and columns != keys:
         raise InvalidArgumentError(
             f"an index of {name} is of all its record key columns ({record_key}) or of none, not of "
-            f"({', '.join(arguments.indexed_columns)})"
+            f"({listed})"
         )
-    if columns != keys:
-        raise UnsupportedStatementError(
-            f"hudisql makes no secondary index of ({', '.join(arguments.indexed_columns)})",
-            hint=f"the record index is that of the record key ({record_key})",
-        )
-    if arguments.index.lower() != RECORD_INDEX:
+    if columns != keys and len(columns) != 1:
+        raise InvalidArgumentError(f"a secondary index of {name} is of one column, not of ({listed})")
+    if columns == keys and arguments.index.lower() != RECORD_INDEX:
         raise InvalidArgumentError(
             f"the index of the record key is called {RECORD_INDEX}, not {arguments.index}"
         )
+    if columns != keys and arguments.index.lower() == RECORD_INDEX:
+        raise InvalidArgumentError(
+            f"the index {RECORD_INDEX} of {name} is one of its record key ({record_key}), not of ({listed})"
+        )
+    return None if columns == keys else known[columns.pop()]

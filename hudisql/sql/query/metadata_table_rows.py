@@ -18,8 +18,8 @@ from hudisql.format.metadata_table.metadata_records import (
     FILES,
     NON_PARTITIONED,
     PARTITION_STATS,
-    READ_INDEXES,
     RECORD_INDEX,
+    has_read_records,
 )
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.metadata_table import MetadataTable, find_metadata_table
@@ -27,6 +27,7 @@ from hudisql.table.metadata_table.metadata_table import MetadataTable, find_meta
 _TYPE_OF_INDEX: Final[Mapping[str, int]] = MappingProxyType(
     {COLUMN_STATS: 3, BLOOM_FILTERS: 4, RECORD_INDEX: 5, PARTITION_STATS: 6}
 )
+_SECONDARY_TYPE: Final = 7
 _PARTITIONS_TYPE: Final = 1
 _FILES_TYPE: Final = 2
 _EPOCH: Final = datetime(1970, 1, 1)
@@ -58,7 +59,8 @@ METADATA_COLUMNS: Final = (
     "valueCount:bigint,nullCount:bigint,totalSize:bigint,totalUncompressedSize:bigint,isDeleted:boolean,"
     "isTightBound:boolean,valueType:struct<typeOrdinal:int,additionalInfo:string>>, "
     "recordIndexMetadata struct<partitionName:string,fileIdHighBits:bigint,fileIdLowBits:bigint,"
-    "fileIndex:int,fileId:string,instantTime:bigint,fileIdEncoding:int,position:bigint>"
+    "fileIndex:int,fileId:string,instantTime:bigint,fileIdEncoding:int,position:bigint>, "
+    "SecondaryIndexMetadata struct<isDeleted:boolean>"
 )
 """The columns as Spark's DDL."""
 
@@ -70,10 +72,10 @@ def metadata_rows(table: HudiTable) -> Iterator[tuple[Any, ...]]:
     """
     metadata = find_metadata_table(table)
     yield from _listings(metadata)
-    for index in sorted(set(metadata.indexes) & set(READ_INDEXES) - {FILES}):
+    for index in sorted(filter(has_read_records, {*metadata.indexes} - {FILES})):
         records = metadata.read_records(index)
         for key, value in zip(records.keys.to_pylist(), records.values.to_pylist(), strict=True):
-            yield _row(key, _TYPE_OF_INDEX[index], index, value)
+            yield _row(key, _TYPE_OF_INDEX.get(index, _SECONDARY_TYPE), index, value)
 
 
 def _listings(metadata: MetadataTable) -> Iterator[tuple[Any, ...]]:
@@ -90,7 +92,9 @@ def _row(key: str, kind: int, index: str, value: Any) -> tuple[Any, ...]:
     files = value if index == FILES else None
     bloom_filter = value if index == BLOOM_FILTERS else None
     statistics = _statistics(value) if index in (COLUMN_STATS, PARTITION_STATS) else None
-    return key, kind, files, bloom_filter, statistics, value if index == RECORD_INDEX else None
+    location = value if index == RECORD_INDEX else None
+    secondary = value if kind == _SECONDARY_TYPE else None
+    return key, kind, files, bloom_filter, statistics, location, secondary
 
 
 def _statistics(value: Mapping[str, Any]) -> dict[str, Any]:

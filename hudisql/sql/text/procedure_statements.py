@@ -68,7 +68,7 @@ def _show_indexes(cursor: StatementCursor) -> _Call:
 def _create_index(cursor: StatementCursor) -> _Call:
     if_not_exists = cursor.skip("IF", "NOT", "EXISTS")
     arguments = _index(cursor)
-    if cursor.skip("USING"):
+    if cursor.skip("USING") and not cursor.skip("SECONDARY_INDEX"):
         raise UnsupportedStatementError(
             f"hudisql makes no index of the kind {cursor.name_part()} by CREATE INDEX",
             hint="CALL create_metadata_table makes the statistics of columns; Apache Hudi makes indexes of "
@@ -77,7 +77,8 @@ def _create_index(cursor: StatementCursor) -> _Call:
     columns = cursor.bracketed_names()
     if cursor.word() == "OPTIONS":
         raise UnsupportedStatementError(
-            "CREATE INDEX has no OPTIONS here: a record index has none", hint="leave OPTIONS out"
+            "CREATE INDEX has no OPTIONS here: record indexes and secondary indexes have none",
+            hint="leave OPTIONS out",
         )
     return "create_index", {**arguments, "indexed_columns": columns, "if_not_exists": if_not_exists}
 

@@ -24,6 +24,7 @@ class IndexDefinition:
     """An index: the name of its partition in the metadata table, its kind, the columns that it is about.
 
     `version` is that of the form of its records, empty if none is named. `options` are those of the index.
+    `function` is what it has of the columns, empty for the one of its kind.
     """
 
     name: str
@@ -31,6 +32,7 @@ class IndexDefinition:
     columns: tuple[str, ...]
     version: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
+    function: str = ""
 
     @property
     def is_named(self) -> bool:
@@ -51,6 +53,7 @@ def read_index_definitions(table: HudiTable) -> dict[str, IndexDefinition]:
                 tuple(each["sourceFields"]),
                 each.get("version") or "",
                 each.get("indexOptions") or {},
+                each.get("indexFunction") or "",
             )
             for name, each in json.loads(file[1])["indexDefinitions"].items()
         }
@@ -85,7 +88,7 @@ def render_index_definitions(definitions: Iterable[IndexDefinition]) -> bytes:
         definition.name: {
             "indexName": definition.name,
             "indexType": definition.kind,
-            "indexFunction": definition.kind if definition.columns else "",
+            "indexFunction": definition.function or (definition.kind if definition.columns else ""),
             "sourceFields": list(definition.columns),
             "indexOptions": dict(definition.options),
             "version": definition.version,

@@ -1,6 +1,6 @@
 """The metadata tables that hudisql's writes keep up to date; they drop the other ones, or the other indexes.
 
-Kept are the indexes `files`, `column_stats`, `partition_stats`, `record_index` and `bloom_filters`. Of
+Kept are the indexes `files`, `column_stats`, `partition_stats`, `record_index`, `bloom_filters` and secondary ones. Of
 bootstrapped tables `column_stats` and, from version 8 on, all others are kept if hudisql has made the
 statistics: those that Apache Hudi makes of skeletons lack the columns of the external files. If a column
 changes its type, ranges of both types would stand side by side, which Hudi 1.2 cannot compare.
@@ -31,6 +31,7 @@ from hudisql.table.metadata_table.metadata_table import (
     MetadataTable,
     readable_metadata_table,
 )
+from hudisql.table.metadata_table.secondary_indexes import is_secondary, served_indexes
 
 INDEXES: Final = (BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX)
 """The indexes that are kept, in the order of the table's property."""
@@ -62,7 +63,12 @@ def find_kept(table: HudiTable) -> MetadataTable | None:
 
 def has_kept_indexes(table: HudiTable) -> bool:
     """True if the table's own properties name a metadata table of the kept kind; no request is sent."""
-    return set(table.properties.metadata_partitions) <= {*INDEXES} and _may_be_kept(table)
+    return all(map(is_kept_kind, table.properties.metadata_partitions)) and _may_be_kept(table)
+
+
+def is_kept_kind(index: str) -> bool:
+    """True for the names of indexes of the kinds that are kept."""
+    return index in INDEXES or is_secondary(index)
 
 
 def has_first_form(table: HudiTable) -> bool:
@@ -131,7 +137,7 @@ def _unkept(metadata: MetadataTable) -> frozenset[str]:
         keeps_statistics = _keeps_statistics(metadata, definitions.get(COLUMN_STATS))
     except (CorruptTableError, UnsupportedTableError):
         return indexes
-    unkept = indexes - {*INDEXES}
+    unkept = frozenset(index for index in indexes if not is_kept_kind(index))
     is_old = metadata.table.version < 8
     if not keeps_statistics:
         # Those of a bootstrapped table go with the list of files: by it Hudi 1.2 would make wrong ones again.
@@ -141,6 +147,9 @@ def _unkept(metadata: MetadataTable) -> frozenset[str]:
         unkept |= {RECORD_INDEX}
     if BLOOM_FILTERS in indexes and not _keeps_bloom_filters(metadata):
         unkept |= {BLOOM_FILTERS}
+    unkept |= frozenset(filter(is_secondary, indexes)) - {*served_indexes(metadata.table, definitions)}
+    if RECORD_INDEX in unkept or RECORD_INDEX not in indexes:
+        unkept |= frozenset(filter(is_secondary, indexes))
     return unkept & indexes
 
 

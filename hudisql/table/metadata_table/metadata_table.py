@@ -31,6 +31,7 @@ from hudisql.format.metadata_table.metadata_records import (
     READ_INDEXES,
     MetadataRecords,
     deleted_records,
+    has_read_records,
     newest_records,
     read_metadata_records,
 )
@@ -161,7 +162,7 @@ class MetadataTable:
 
         Raises UnsupportedTableError for an index whose records are not read, CorruptTableError, StorageError.
         """
-        if index not in READ_INDEXES:
+        if not has_read_records(index):
             raise UnsupportedTableError(
                 f"the records of the index {index} are not read; those of {', '.join(READ_INDEXES)} are"
             )

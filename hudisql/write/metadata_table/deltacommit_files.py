@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hudisql.errors import PathExistsError, StorageError
@@ -35,10 +36,14 @@ _WRITE_TOKEN: Final = "0-0-0"
 
 @dataclass(frozen=True, slots=True)
 class IndexUpdate:
-    """The new records of an index, and the keys (texts) that it loses."""
+    """The new records of an index, and the keys (texts) that it loses.
+
+    `group_keys` gives for keys and a number of file groups the number of the one of each key.
+    """
 
     records: EncodedCells = field(default_factory=lambda: cells_of({}))
     deleted: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+    group_keys: Callable[[pa.Array, int], npt.NDArray[np.int64]] = file_groups_of
 
 
 IndexUpdates = Mapping[str, IndexUpdate]
@@ -123,8 +128,8 @@ def _groups_of(
     groups: Mapping[str, FileGroupVersions] = {}
     if not metadata.own.timeline.layout.has_completion_times:
         groups = group_files(entries, HFILE)
-    of_records = file_groups_of(update.records.keys, len(file_ids))
-    of_deleted = file_groups_of(update.deleted, len(file_ids))
+    of_records = update.group_keys(update.records.keys, len(file_ids))
+    of_deleted = update.group_keys(update.deleted, len(file_ids))
     for number in np.union1d(of_records, of_deleted).tolist():
         group = _GroupUpdate(
             index,

@@ -83,6 +83,12 @@ from hudisql.write.metadata_table.deltacommit_files import (
 )
 from hudisql.write.metadata_table.key_changes import KeyChanges, index_changes, read_key_changes
 from hudisql.write.metadata_table.measured_files import Measured, measure
+from hudisql.write.metadata_table.secondary_changes import (
+    NO_SECONDARY_CHANGES,
+    SecondaryChanges,
+    read_secondary_changes,
+    secondary_updates,
+)
 
 _OPERATION_TYPE: Final = "UPSERT_PREPPED"
 _WRITE_TOKEN: Final = "0-0-0"
@@ -94,11 +100,12 @@ _MOST_NEW_KEYS: Final = 50_000_000
 class PreparedCommit:
     """What a commit changes in the indexes; of the record index the keys, to be compared with it later.
 
-    An index without an update is dropped, and a record index without `keys`.
+    An index without an update is dropped, and a record index without `keys`, with the secondary ones.
     """
 
     updates: IndexUpdates
     keys: KeyChanges | None = None
+    secondary: SecondaryChanges = NO_SECONDARY_CHANGES
 
 
 DROPPED: Final = PreparedCommit(MappingProxyType({}))
@@ -127,7 +134,7 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
     if BLOOM_FILTERS in indexes:
         filters = bloom_filter_records(table, sizes, instant_time)
         updates |= {} if filters is None else {BLOOM_FILTERS: IndexUpdate(filters)}
-    keys = None
+    keys, secondary = None, NO_SECONDARY_CHANGES
     if RECORD_INDEX in indexes and _new_rows(commit) <= _MOST_NEW_KEYS:
         slices = [
             slice_of_file(table, path, _name(stat), stat.file_size_in_bytes)
@@ -135,7 +142,8 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
             for stat in stats
         ]
         keys = read_key_changes(table, commit, instant_time, slices)
-    return PreparedCommit(updates, keys)
+        secondary = read_secondary_changes(table, commit, instant_time, slices)
+    return PreparedCommit(updates, keys, secondary)
 
 
 def _statistics_of_commit(
@@ -216,7 +224,10 @@ def write_commit(
         return False
     if prepared is None:
         return True
-    updates = {**prepared.updates, **_record_updates(metadata, prepared.keys, instant_time)}
+    of_records = _record_updates(metadata, prepared.keys, instant_time)
+    # A secondary index tells keys, which the record index looks up.
+    of_secondary = secondary_updates(now, prepared.secondary) if of_records else {}
+    updates = {**prepared.updates, **of_records, **of_secondary}
     dropped = {*metadata.indexes} - {*updates}
     if dropped:
         drop_indexes(now, dropped)

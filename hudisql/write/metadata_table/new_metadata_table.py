@@ -20,7 +20,7 @@ from hudisql.errors import InvalidArgumentError, UnsupportedTableError
 from hudisql.format.hfile.hfile_cells import EncodedCells, cells_of
 from hudisql.format.metadata_table.metadata_keys import file_groups_of
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
-from hudisql.format.metadata_table.metadata_writing import encode_location
+from hudisql.format.metadata_table.metadata_writing import encode_location, encode_secondary
 from hudisql.format.metadata_table.value_types import FIRST_DIGITS, digest_of_types
 from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.paths.partition_metadata import (
@@ -63,6 +63,7 @@ from hudisql.table.metadata_table.kept_metadata_table import (
     has_statistics_form,
 )
 from hudisql.table.metadata_table.metadata_table import STATISTICS_INSTANT, STATISTICS_OF_SOURCES
+from hudisql.table.metadata_table.secondary_indexes import is_secondary
 from hudisql.table.partitions.listed_partitions import list_partition_paths
 from hudisql.table.properties.table_configuration import (
     check_nothing_begun,
@@ -81,10 +82,13 @@ from hudisql.write.metadata_table.metadata_commit import (
     statistics_updates,
 )
 from hudisql.write.metadata_table.record_index_files import (
+    RECORD_KEYS,
     IndexedGroup,
+    KeysOfIndex,
     SliceToIndex,
     write_index_files,
 )
+from hudisql.write.metadata_table.secondary_index_files import keys_to_index
 
 MAX_COLUMNS: Final = 32
 """The number of data columns with statistics from version 8 on, as Hudi 1.2 limits it by default."""
@@ -140,13 +144,15 @@ def create_metadata_table(
     table: HudiTable,
     *,
     with_record_index: bool = False,
+    secondary: Sequence[IndexDefinition] = (),
     spark: Callable[[], Any] | None = None,
     console: Any = SILENT,
 ) -> NewMetadataTable:
     """Make the metadata table of a table of version 6, 8 or 9 in place of one that it has, under the lock.
 
     Many files and keys are read in tasks of `spark`, which is called for the session. There is no record
-    index of keys that are too long or that several rows have (`refusal`). In version 6 there are no
+    index of keys that are too long or that several rows have (`refusal`), and without it none of the indexes
+    `secondary`. In version 6 there are no
     statistics if a column is of a type, or has values, that they cannot hold: Hudi 0.15 expects those of all
     columns. Raises UnsupportedTableError for other tables and while another writer may be active,
     SourceChangedError if an external file is missing or another one, CorruptTableError, StorageError.
@@ -174,13 +180,16 @@ def create_metadata_table(
     if with_record_index:
         if not measured:
             measured = measure(table, _measured_files(table, _KEY), spark, console)
-        made = _write_record_index(table, _count_of_keys(measured), spark, console)
-        if isinstance(made, UnsupportedTableError):
-            refusal = made
-        else:
-            stats[RECORD_INDEX] = made
+        indexes = [RECORD_KEYS, *(keys_to_index(table, definition) for definition in secondary)]
+        for index in indexes:
+            made = _write_index_of_keys(table, index, _count_of_keys(measured), spark, console)
+            if isinstance(made, UnsupportedTableError):
+                refusal = made
+                break
+            stats[index.name] = made
     stats |= {index: tuple(_write_index(table, index, records)) for index, records in updates.items()}
-    written = _write(table, stats, tuple(field.name for field in fields))
+    definitions = [definition for definition in secondary if definition.name in stats]
+    written = _write(table, stats, tuple(field.name for field in fields), definitions)
     files = sum(map(len, sizes.values()))
     statistics = len(updates[COLUMN_STATS]) if fields else 0
     return NewMetadataTable(tuple(sorted(stats)), files, statistics, written, refusal)
@@ -277,38 +286,41 @@ def _files_of(found: FileSlice) -> list[FileSlice]:
     return [*base, *logs]
 
 
-def _write_record_index(
-    table: HudiTable, keys: int, spark: Callable[[], Any] | None, console: Any
+def _write_index_of_keys(
+    table: HudiTable, index: KeysOfIndex, keys: int, spark: Callable[[], Any] | None, console: Any
 ) -> tuple[WriteStat, ...] | UnsupportedTableError:
-    """Write the files of the index `record_index` of about so many keys; many are read in tasks.
+    """Write the files of an index of about so many keys; many are read in tasks.
 
     The result may be why no index can be made of them.
     """
     slices = load_file_slices(table)
-    file_ids = _file_ids(RECORD_INDEX, min(keys // _KEYS_OF_A_GROUP, _MOST_GROUPS))
+    file_ids = _file_ids(index.name, min(keys // _KEYS_OF_A_GROUP, _MOST_GROUPS))
     is_large = keys > _MOST_KEYS_IN_PROCESS or len(slices) > _MOST_SLICES_IN_PROCESS
     groups = write_index_files(
         table,
         [
             SliceToIndex(
                 each,
-                encode_location((each.partition_path, each.file_id), milliseconds_of(each.base_instant_time)),
+                encode_secondary()
+                if is_secondary(index.name)
+                else encode_location(each.file_group, milliseconds_of(each.base_instant_time)),
             )
             for each in slices
         ],
         file_ids=file_ids,
+        index=index,
         instant_time=_first_instant(table),
         spark=spark() if spark is not None and is_large else None,
         console=console,
     )
-    refusal = _refusal(table, groups)
+    refusal = _refusal(table, index.name, groups)
     if refusal is not None:
-        table.storage.delete_directory(join(metadata_table_directory(table.base_path), RECORD_INDEX))
+        table.storage.delete_directory(join(metadata_table_directory(table.base_path), index.name))
         return refusal
     stats = {group.number: group.stat for group in groups if group.stat is not None}
-    _write_marker(table, RECORD_INDEX)
+    _write_marker(table, index.name)
     return tuple(
-        _inserted(stats.get(number) or _write_group(table, RECORD_INDEX, file_id, cells_of({})))
+        _inserted(stats.get(number) or _write_group(table, index.name, file_id, cells_of({})))
         for number, file_id in enumerate(file_ids)
     )
 
@@ -319,13 +331,14 @@ def _count_of_keys(measured: Measured) -> int:
     return sum(each.values for each in ranges if each.column == RECORD_KEY)
 
 
-def _refusal(table: HudiTable, groups: Sequence[IndexedGroup]) -> UnsupportedTableError | None:
+def _refusal(table: HudiTable, index: str, groups: Sequence[IndexedGroup]) -> UnsupportedTableError | None:
     """Why no index can be made of the keys; None if it can."""
-    made = f"hudisql makes no record index for the Hudi table at {table.base_path}: "
+    kind = index if is_secondary(index) else "record index"
+    made = f"hudisql makes no {kind} for the Hudi table at {table.base_path}: "
     if any(group.has_too_long for group in groups):
+        what = "a record key with its value" if is_secondary(index) else "a record key"
         return UnsupportedTableError(
-            f"{made}a record key has more than the 32767 bytes that the index can hold; its other "
-            "indexes are made"
+            f"{made}{what} has more than the 32767 bytes that the index can hold; its other indexes are made"
         )
     repeated = sum(group.repeated for group in groups)
     if not repeated:
@@ -336,7 +349,12 @@ def _refusal(table: HudiTable, groups: Sequence[IndexedGroup]) -> UnsupportedTab
     )
 
 
-def _write(table: HudiTable, stats: Mapping[str, tuple[WriteStat, ...]], columns: tuple[str, ...]) -> int:
+def _write(
+    table: HudiTable,
+    stats: Mapping[str, tuple[WriteStat, ...]],
+    columns: tuple[str, ...],
+    secondary: Sequence[IndexDefinition],
+) -> int:
     """Write the properties and the first instant of the metadata table whose files are there, then name it in
     the table's properties.
 
@@ -362,7 +380,7 @@ def _write(table: HudiTable, stats: Mapping[str, tuple[WriteStat, ...]], columns
         METADATA_PARTITIONS: ",".join(sorted(stats)),
         METADATA_PARTITIONS_INFLIGHT: "",
     }
-    definitions = _definitions(table, stats, columns)
+    definitions = [*_definitions(table, stats, columns), *secondary]
     if definitions:
         storage.write(join(table.base_path, _DEFINITIONS_FILE), render_index_definitions(definitions))
         changes[INDEX_DEFINITIONS_PATH] = _DEFINITIONS_FILE
@@ -405,7 +423,9 @@ def _write_index(table: HudiTable, index: str, records: EncodedCells) -> Iterato
 
 
 def _file_ids(index: str, most: int = 0) -> list[str]:
-    prefix, groups = _PREFIXES[index]
+    prefix, groups = _PREFIXES[RECORD_INDEX if is_secondary(index) else index]
+    if is_secondary(index):
+        prefix = index.replace("_", "-")
     return [f"{prefix}-{number:04}-0" for number in range(max(groups, most))]
 
 

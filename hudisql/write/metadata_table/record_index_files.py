@@ -1,4 +1,4 @@
-"""The base files of a new record index: by Spark tasks if there are many keys, which the driver never holds.
+"""The base files of a new index of keys: by Spark tasks if there are many, which the driver never holds.
 
 Follows `HoodieBackedTableMetadataWriter.initializeRecordIndexPartition` of Hudi 1.2: tasks read the record
 keys of file slices and send each key to the task of its file group.
@@ -7,13 +7,14 @@ keys of file slices and send each key to the task of its file group.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -49,6 +50,25 @@ class SliceToIndex:
 
 
 @dataclass(frozen=True, slots=True)
+class KeysOfIndex:
+    """The name of an index; how the keys of a slice are read, large strings, in a task, too.
+
+    `group_keys` gives for keys and a number of file groups the number of the one of each key.
+    """
+
+    name: str
+    read: Callable[[Storage, LogMergeConfig, FileSlice], pa.Array]
+    group_keys: Callable[[pa.Array, int], npt.NDArray[np.int64]] = file_groups_of
+
+
+def _record_keys(storage: Storage, config: LogMergeConfig, file_slice: FileSlice) -> pa.Array:
+    return keys_of_slice(storage, file_slice, config)
+
+
+RECORD_KEYS: Final = KeysOfIndex(RECORD_INDEX, _record_keys)
+
+
+@dataclass(frozen=True, slots=True)
 class IndexedGroup:
     """The base file of a file group with this number, or why there is none: keys that no index can have."""
 
@@ -64,6 +84,7 @@ def write_index_files(
     *,
     file_ids: Sequence[str],
     instant_time: str,
+    index: KeysOfIndex = RECORD_KEYS,
     spark: Any = None,
     console: Any = SILENT,
 ) -> list[IndexedGroup]:
@@ -74,18 +95,19 @@ def write_index_files(
     Raises CorruptTableError, StorageError, SourceChangedError.
     """
     base_path, buckets = metadata_table_directory(table.base_path), len(file_ids)
-    read_keys = partial(_keys_of, table.storage, log_merge_config_of(table))
-    gather = partial(_gather, table.storage, base_path, tuple(file_ids), instant_time)
+    read_keys = partial(_keys_of, table.storage, log_merge_config_of(table), index)
+    scatter = partial(_scatter, buckets, index)
+    gather = partial(_gather, table.storage, base_path, index.name, tuple(file_ids), instant_time)
     if spark is None:
         pieces: dict[int, list[bytes]] = defaultdict(list)
         with ThreadPoolExecutor(_THREADS) as pool:
-            for number, piece in _scatter(buckets, pool.map(read_keys, slices)):
+            for number, piece in scatter(pool.map(read_keys, slices)):
                 pieces[number].append(piece)
         return [group for _, some in sorted(pieces.items()) if (group := gather(iter(some))) is not None]
     groups: list[IndexedGroup | None] = exchange_between_tasks(
         spark,
         slices,
-        lambda some: _scatter(buckets, map(read_keys, some)),
+        lambda some: scatter(map(read_keys, some)),
         gather,
         buckets=buckets,
         weight=lambda each: each.file_slice.length,
@@ -95,11 +117,13 @@ def write_index_files(
     return [group for group in groups if group is not None]
 
 
-def _keys_of(storage: Storage, config: LogMergeConfig, each: SliceToIndex) -> KeysOfSlice:
-    return keys_of_slice(storage, each.file_slice, config), each.value
+def _keys_of(storage: Storage, config: LogMergeConfig, index: KeysOfIndex, each: SliceToIndex) -> KeysOfSlice:
+    return index.read(storage, config, each.file_slice), each.value
 
 
-def _scatter(groups: int, keys_of_slices: Iterable[KeysOfSlice]) -> Iterator[tuple[int, bytes]]:
+def _scatter(
+    groups: int, index: KeysOfIndex, keys_of_slices: Iterable[KeysOfSlice]
+) -> Iterator[tuple[int, bytes]]:
     """The keys by file group, those of many slices at once."""
     read: list[KeysOfSlice] = []
     count = 0
@@ -107,16 +131,16 @@ def _scatter(groups: int, keys_of_slices: Iterable[KeysOfSlice]) -> Iterator[tup
         read.append((keys, value))
         count += len(keys)
         if count >= _KEYS_SENT_TOGETHER:
-            yield from _by_group(read, groups)
+            yield from _by_group(read, groups, index)
             read, count = [], 0
-    yield from _by_group(read, groups)
+    yield from _by_group(read, groups, index)
 
 
-def _by_group(read: Sequence[KeysOfSlice], groups: int) -> Iterator[tuple[int, bytes]]:
+def _by_group(read: Sequence[KeysOfSlice], groups: int, index: KeysOfIndex) -> Iterator[tuple[int, bytes]]:
     keys = pa.concat_arrays([pa.nulls(0, _KEYS_TYPE), *(some for some, _ in read)])
     sources = np.repeat(np.arange(len(read), dtype=np.int32), [len(some) for some, _ in read])
     distinct = pa.array([value for _, value in read], pa.large_binary())
-    of_keys = file_groups_of(keys, groups)
+    of_keys = index.group_keys(keys, groups)
     order = np.argsort(of_keys, kind="stable")
     ends = np.searchsorted(of_keys[order], np.arange(groups + 1))
     for group in np.unique(of_keys).tolist():
@@ -132,6 +156,7 @@ def _by_group(read: Sequence[KeysOfSlice], groups: int) -> Iterator[tuple[int, b
 def _gather(
     storage: Storage,
     base_path: str,
+    index: str,
     file_ids: Sequence[str],
     instant_time: str,
     pieces: Iterator[bytes],
@@ -149,5 +174,5 @@ def _gather(
     numbers = values.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     cells = EncodedCells(keys, numbers, values.dictionary.to_pylist())
     return IndexedGroup(
-        number, write_base_file(storage, base_path, RECORD_INDEX, file_ids[number], instant_time, cells)
+        number, write_base_file(storage, base_path, index, file_ids[number], instant_time, cells)
     )

@@ -24,10 +24,10 @@ def path(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     path = str(tmp_path_factory.mktemp("indexed") / "t")
     session.sql("CREATE DATABASE indexed")
     session.sql(
-        f"CREATE TABLE indexed.t (a INT, b STRING, c DOUBLE) USING hudi LOCATION '{path}' "
-        "TBLPROPERTIES (primaryKey = 'a,b', 'hoodie.write.table.version' = '9')"
+        "CREATE TABLE indexed.t (a INT, b STRING, c DOUBLE, d STRING, yes BOOLEAN) USING hudi "
+        f"LOCATION '{path}' TBLPROPERTIES (primaryKey = 'a,b', 'hoodie.write.table.version' = '9')"
     )
-    session.sql("INSERT INTO indexed.t VALUES (1, 'x', 1), (2, 'y', 2)")
+    session.sql("INSERT INTO indexed.t VALUES (1, 'x', 1, 'one', true), (2, 'y', 2, null, true)")
     yield path
     session.sql("DROP TABLE IF EXISTS indexed.t")
     session.sql("DROP DATABASE indexed")
@@ -39,8 +39,10 @@ def path(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         ("CREATE INDEX i ON indexed.t (a, b)", "is called record_index, not i"),
         ("CREATE INDEX record_index ON indexed.t (a)", r"of all its record key columns \(a, b\)"),
         ("CREATE INDEX record_index ON indexed.t (a, b, c)", r"or of none, not of \(a, b, c\)"),
-        ("CREATE INDEX i ON indexed.t (c)", r"makes no secondary index of \(c\)"),
-        ("CREATE INDEX i ON indexed.t (d)", "has no column d"),
+        ("CREATE INDEX i ON indexed.t (c, d)", r"a secondary index of indexed\.t is of one column"),
+        ("CREATE INDEX i ON indexed.t (yes)", "no secondary index of the column yes"),
+        ("CREATE INDEX record_index ON indexed.t (c)", "record_index of indexed.t is one of its record key"),
+        ("CREATE INDEX i ON indexed.t (e)", "has no column e"),
         ("CREATE INDEX i ON indexed.t USING column_stats (c) OPTIONS (expr = 'x')", "kind column_stats"),
         ("CREATE INDEX record_index ON indexed.t (a, b) OPTIONS (x = 'y')", "has no OPTIONS"),
         ("DROP INDEX i ON indexed.t", "indexed.t has no index i"),
@@ -68,7 +70,7 @@ def test_a_record_index_is_created_kept_and_dropped(session: Session, path: str)
     with pytest.raises(InvalidArgumentError, match=r"indexed\.t has an index record_index"):
         session.sql(create)
     session.sql(create.replace("INDEX", "INDEX IF NOT EXISTS"))
-    session.sql("INSERT INTO indexed.t VALUES (3, 'z', 3)")
+    session.sql("INSERT INTO indexed.t VALUES (3, 'z', 3, 'three', true)")
     session.sql("REFRESH INDEX record_index ON indexed.t")
     assert find_kept(open_table(Storage(), path)) is not None
     session.sql("DROP INDEX record_index ON indexed.t")
@@ -82,6 +84,30 @@ def test_a_record_index_is_created_kept_and_dropped(session: Session, path: str)
     session.sql("UPDATE indexed.t SET c = 5 WHERE a = 1")
     assert find_kept(open_table(Storage(), path)) is not None
     assert session.sql("SELECT sum(c) FROM indexed.t").rows[0][0] == 10
+
+
+def test_a_secondary_index_is_created_kept_and_dropped(session: Session, path: str) -> None:
+    session.sql("CREATE INDEX by_d ON indexed.t USING secondary_index (D)")
+    session.sql("CREATE INDEX by_c ON indexed.t (c)")
+    rows = session.sql("SHOW INDEXES FROM indexed.t").rows
+    assert [tuple(row) for row in rows][-2:] == [
+        ("secondary_index_by_c", "secondary_index", "c"),
+        ("secondary_index_by_d", "secondary_index", "d"),
+    ]
+    session.sql("UPDATE indexed.t SET d = 'a$\\\\b' WHERE a = 1")
+    session.sql("DELETE FROM indexed.t WHERE a = 3")
+    query = f"SELECT key FROM hudi_metadata('{path}') WHERE SecondaryIndexMetadata IS NOT NULL AND type = 7"
+    by_d = ["a\\$\\\\b$a:1,b:x", "\0$a:2,b:y"]
+    by_c = ["5.0$a:1,b:x", "2.0$a:2,b:y"]
+    assert sorted(row[0] for row in session.sql(query).rows) == sorted([*by_c, *by_d])
+    session.sql("CALL create_metadata_table(table => 'indexed.t')")
+    assert sorted(row[0] for row in session.sql(query).rows) == sorted([*by_c, *by_d])
+    session.sql("DROP INDEX by_c ON indexed.t")
+    assert sorted(row[0] for row in session.sql(query).rows) == sorted(by_d)
+    (dropped,) = session.sql("DROP INDEX record_index ON indexed.t").rows
+    assert dropped[0] == "Dropped index record_index of indexed.t, and with it secondary_index_by_d"
+    assert _shown(session) == ["column_stats"]
+    assert list(read_index_definitions(open_table(Storage(), path))) == ["column_stats"]
 
 
 def _shown(session: Session) -> list[Any]:

@@ -1,0 +1,193 @@
+"""Secondary indexes: hudisql keeps those of Apache Hudi 1.2, which finds rows by them and goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from hudisql.table.metadata_table.kept_metadata_table import find_kept
+from hudisql.table.metadata_table.secondary_indexes import secondary_indexes
+from hudisql.write.metadata_table import metadata_compaction
+from hudisql.write.metadata_table.deltacommit_files import IndexUpdate, next_time, write_deltacommit
+from tests.oracle.client import HudiOracle
+
+pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
+
+SETTINGS = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.global.record.level.index.enable": "true",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+}
+COLUMNS = "id, label, n, x, day, dt"
+ROWS = (
+    "SELECT concat('k', id), CASE id % 9 WHEN 0 THEN NULL WHEN 1 THEN '' WHEN 2 THEN 'a$b' WHEN 3 THEN "
+    "concat('c', chr(92), 'd') ELSE concat('v', id % 9) END, int(id), id / 8, date_add(date'2024-01-01', "
+    "int(id % 3)), concat('p', id % 2) FROM range({})"
+)
+INDEXES = {"by_label": "label", "by_x": "x", "by_day": "day", "by_n": "n"}
+FEWER_INDEXES = {"by_label": "label", "by_n": "n"}
+FILTERS = (
+    *("label = 'v4'", "label = ''", "label = 'a$b'", "label = concat('c', chr(92), 'd')", "label IS NULL"),
+    *("label = 'new'", "label IN ('v5', 'moved')", "label = 'none'", "x = 1.25", "x = 2e9"),
+    *("day = date'2024-01-02'", "n = 17", "n = 1017"),
+)
+OURS = (
+    "UPDATE {t} SET label = 'new' WHERE n IN (3, 14, 33)",
+    "UPDATE {t} SET x = 2000000000 WHERE n IN (4, 14, 34)",
+    "DELETE FROM {t} WHERE n IN (20, 21)",
+    "INSERT INTO {t} SELECT concat('n', id), label, n + 1000, x, day, dt FROM {t} WHERE n IN (0, 1, 2, 17)",
+    "UPDATE {t} SET dt = 'p0' WHERE n IN (5, 7, 1001)",
+    "UPDATE {t} SET dt = 'p1', label = 'moved' WHERE n IN (6, 8)",
+    "MERGE INTO {t} t USING (SELECT id FROM {t} WHERE n IN (30, 31)) s ON t.id = s.id "
+    "WHEN MATCHED AND t.n = 30 THEN DELETE WHEN MATCHED THEN UPDATE SET label = NULL",
+)
+SERVICES = (
+    "CALL run_clustering(table => '{t}')",
+    "INSERT OVERWRITE {t} PARTITION (dt = 'p1') SELECT id, label, n, x, day FROM {t} "
+    "WHERE dt = 'p1' AND n < 60",
+    "CALL run_clean(table => '{t}', retain_commits => 1)",
+)
+COMPACTION = "CALL run_compaction(op => 'scheduleandexecute', table => '{t}')"
+
+
+@pytest.fixture
+def hudi(oracle_120: HudiOracle, session: Any) -> Iterator[HudiOracle]:
+    """Hudi 1.2 with the settings by which its SQL keeps and reads the indexes."""
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    for key, value in SETTINGS.items():
+        oracle_120.sql(f"SET {key}={value}")
+    yield oracle_120
+    for key in (*SETTINGS, "hoodie.write.table.version"):
+        oracle_120.sql(f"RESET {key}")
+    oracle_120.sql("SET hoodie.metadata.enable=false")
+
+
+@dataclass
+class IndexedTable:
+    """A table of both engines."""
+
+    hudi: HudiOracle
+    session: Any
+    name: str
+    path: str
+
+    def ours(self, statement: str) -> None:
+        """The statement keeps the indexes."""
+        self.session.sql(statement.replace("{t}", self.name))
+        self.check_index()
+
+    def theirs(self, statement: str) -> None:
+        """1.2 runs the statement; hudisql sees its rows in the indexes."""
+        self.hudi.sql(f"REFRESH TABLE {self.name}")
+        self.hudi.sql(statement.replace("{t}", self.name))
+        self.check_index()
+
+    def check_index(self) -> None:
+        """The indexes have the pairs of the table's rows, and no others."""
+        metadata = find_kept(open_table(Storage(), self.path))
+        assert metadata is not None
+        indexes = secondary_indexes(metadata.table)
+        assert {index for index in metadata.indexes if index.startswith("secondary")} == {*indexes}
+        texts = {
+            "label": "label",
+            "x": "x",
+            "day": "unix_date(day)",
+            "n": "n",
+        }
+        rows = self.session.sql(f"SELECT id, {', '.join(texts.values())} FROM {self.name}").rows
+        for index in indexes.values():
+            at = [*texts].index(index.column[0]) + 1
+            expected = sorted(f"{_escaped(row[at])}${_escaped(row[0])}" for row in rows)
+            assert metadata.read_records(index.name).keys.to_pylist() == expected != []
+
+    def check_reads(self) -> None:
+        """1.2 finds by the indexes the rows for which hudisql says that each filter holds."""
+        self.hudi.sql(f"REFRESH TABLE {self.name}")
+        rows = self.session.sql(f"SELECT id, {', '.join(FILTERS)} FROM {self.name}").rows
+        for number, condition in enumerate(FILTERS, start=1):
+            found = self.hudi.sql(f"SELECT id FROM {self.name} WHERE {condition}")["id"].to_pylist()
+            assert sorted(found) == sorted(row[0] for row in rows if row[number]), condition
+
+    def check_rebuilt(self) -> None:
+        """Hudi makes the same records anew."""
+        text = f"SELECT key FROM hudi_metadata('{self.name}') WHERE type = 7"
+        kept = sorted(self.hudi.sql(text)["key"].to_pylist())
+        assert sorted(row[0] for row in self.session.sql(text.replace(self.name, self.path)).rows) == kept
+        for index in secondary_indexes(open_table(Storage(), self.path)).values():
+            name = index.name.removeprefix("secondary_index_")
+            self.hudi.sql(f"DROP INDEX {name} ON {self.name}")
+            self.hudi.sql(f"CREATE INDEX {name} ON {self.name} ({index.column[0]})")
+        self.hudi.sql(f"REFRESH TABLE {self.name}")
+        assert sorted(self.hudi.sql(text)["key"].to_pylist()) == kept != []
+
+    def check_is_used(self) -> None:
+        """1.2 does not find a row whose pair is taken out of the index."""
+        text = f"SELECT id FROM {self.name} WHERE label = 'only'"
+        self.session.sql(f"UPDATE {self.name} SET label = 'only' WHERE n = 10")
+        self.hudi.sql(f"REFRESH TABLE {self.name}")
+        assert self.hudi.sql(text)["id"].to_pylist() == ["k10"]
+        metadata = find_kept(open_table(Storage(), self.path))
+        assert metadata is not None
+        index = secondary_indexes(metadata.table)["secondary_index_by_label"]
+        update = IndexUpdate(deleted=pa.array(["only$k10"]), group_keys=index.file_groups_of)
+        write_deltacommit(metadata, next_time(metadata), {index.name: update})
+        self.hudi.sql(f"REFRESH TABLE {self.name}")
+        assert self.hudi.sql(text)["id"].to_pylist() == []
+
+
+def _escaped(value: Any) -> str:
+    if value is None:
+        return "\0"
+    return str(value).replace("\\", "\\\\").replace("$", "\\$").replace("2000000000.0", "2.0E9")
+
+
+def _make(hudi: HudiOracle, session: Any, path: Path, table_type: str, version: int) -> IndexedTable:
+    name = f"oracle.secondary_{table_type}_{version}_{path.name[-1]}"
+    hudi.sql(f"SET hoodie.write.table.version={version}")
+    session.sql(
+        f"CREATE TABLE {name} (id STRING, label STRING, n INT, x DOUBLE, day DATE, dt STRING) "
+        f"USING hudi PARTITIONED BY (dt) LOCATION '{path}' TBLPROPERTIES (primaryKey = 'id', "
+        f"preCombineField = 'n', type = '{table_type}', 'hoodie.write.table.version' = '{version}')"
+    )
+    return IndexedTable(hudi, session, name, str(path))
+
+
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+@pytest.mark.parametrize("version", [9, 8])
+def test_hudi_finds_all_rows_by_the_indexes_that_both_keep(
+    session: Any,
+    hudi: HudiOracle,
+    table_type: str,
+    version: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metadata_compaction, "LEAST_DELTA_COMMITS", 3)
+    table = _make(hudi, session, tmp_path / "t", table_type, version)
+    hudi.sql(f"INSERT INTO {table.name} {ROWS.format(60)}")
+    for index, column in (INDEXES if table_type == "cow" else FEWER_INDEXES).items():
+        hudi.sql(f"CREATE INDEX {index} ON {table.name} ({column})")
+    table.check_index()
+    for statement in OURS:
+        table.ours(statement)
+    table.check_reads()
+    table.check_rebuilt()
+    table.theirs("UPDATE {t} SET label = 'theirs', x = 9 WHERE n IN (9, 11)")
+    services = (COMPACTION,) if table_type == "mor" else ()
+    for statement in (*services, *SERVICES):
+        table.ours(statement)
+    table.check_reads()
+    table.theirs("INSERT INTO {t} VALUES ('t1', 'v4', 1, 1.25, date'2024-01-02', 'p0')")
+    table.theirs("DELETE FROM {t} WHERE n IN (12, 1002)")
+    table.ours(OURS[0])
+    table.check_reads()
+    table.check_rebuilt()
+    table.check_is_used()
