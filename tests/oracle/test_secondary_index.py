@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from hudisql.table.metadata_table.secondary_indexes import secondary_indexes
 from hudisql.write.metadata_table import metadata_compaction
 from hudisql.write.metadata_table.deltacommit_files import IndexUpdate, next_time, write_deltacommit
 from tests.oracle.client import HudiOracle
+from tests.oracle.shapes import SHAPES, bootstrap_shape, noted_rows
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
 
@@ -33,7 +34,7 @@ ROWS = (
     "int(id % 3)), concat('p', id % 2) FROM range({})"
 )
 INDEXES = {"by_label": "label", "by_x": "x", "by_day": "day", "by_n": "n"}
-FEWER_INDEXES = {"by_label": "label", "by_n": "n"}
+FEWER_INDEXES = {"by_label": "label"}
 FILTERS = (
     *("label = 'v4'", "label = ''", "label = 'a$b'", "label = concat('c', chr(92), 'd')", "label IS NULL"),
     *("label = 'new'", "label IN ('v5', 'moved')", "label = 'none'", "x = 1.25", "x = 2e9"),
@@ -191,3 +192,61 @@ def test_hudi_finds_all_rows_by_the_indexes_that_both_keep(
     table.check_reads()
     table.check_rebuilt()
     table.check_is_used()
+
+
+SHAPE = next(shape for shape in SHAPES if shape.name == "partitioned")
+OF_BOOTSTRAPPED = (
+    "UPDATE {t} SET note = 'ours' WHERE seq IN (3, 14, 77)",
+    "DELETE FROM {t} WHERE seq IN (20, 21)",
+    "UPDATE {t} SET dt = '2024-03-02', total = 7 WHERE seq IN (6, 9)",
+    "CALL run_clustering(table => '{t}')",
+)
+FILTERS_OF_BOOTSTRAPPED = (
+    *("note = 'first 名 13'", "note = 'ours'", "note IS NULL", "note IN ('first 名 16', 'theirs 名 11')"),
+    *("at = timestamp'2020-01-01 12:35:20.789024'", "place.b = 's17'"),
+)
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_hudi_goes_on_with_the_indexes_that_hudisql_made_of_a_bootstrapped_table(
+    session: Any, oracle_120: HudiOracle, table_type: str, tmp_path: Path
+) -> None:
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    shape = replace(SHAPE, table_type=table_type, name=f"secondary_{table_type[:5].lower()}")
+    path = bootstrap_shape(session, shape, tmp_path, table_version="9").path
+    name = f"oracle.{shape.name}"
+    session.sql(f"CREATE INDEX by_note ON {name} (note)")
+    session.sql(f"CREATE INDEX by_at ON {name} (at)")
+    _check_bootstrapped(session, oracle_120, name, path)
+    for statement in OF_BOOTSTRAPPED[:-1]:
+        session.sql(statement.replace("{t}", name))
+    _check_bootstrapped(session, oracle_120, name, path)
+    options = {
+        **shape.write_options(),
+        **SETTINGS,
+        "hoodie.write.table.version": "9",
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+    }
+    oracle_120.upsert(noted_rows(shape, 10, 40, "theirs"), path, options)
+    _check_bootstrapped(session, oracle_120, name, path)
+    for statement in (OF_BOOTSTRAPPED[-1], OF_BOOTSTRAPPED[0]):
+        session.sql(statement.replace("{t}", name))
+    _check_bootstrapped(session, oracle_120, name, path)
+
+
+def _check_bootstrapped(session: Any, oracle: HudiOracle, name: str, path: str) -> None:
+    """The indexes have the pairs of all rows, and by them Hudi finds the rows that it finds without."""
+    metadata = find_kept(open_table(Storage(), path))
+    assert metadata is not None
+    rows = session.sql(f"SELECT note, unix_micros(at), _hoodie_record_key FROM {name}").rows
+    for number, index in enumerate(("secondary_index_by_note", "secondary_index_by_at")):
+        expected = sorted(f"{_escaped(row[number])}${_escaped(row[2])}" for row in rows)
+        assert metadata.read_records(index).keys.to_pylist() == expected != []
+    by_index = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
+    by_listing = dict.fromkeys(by_index, "false")
+    for condition in FILTERS_OF_BOOTSTRAPPED:
+        found, all_found = (
+            sorted(oracle.read(path, columns=["id"], where=condition, options=options)["id"].to_pylist())
+            for options in (by_index, by_listing)
+        )
+        assert found == all_found, condition

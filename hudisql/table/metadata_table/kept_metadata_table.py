@@ -1,9 +1,9 @@
 """The metadata tables that hudisql's writes keep up to date; they drop the other ones, or the other indexes.
 
-Kept are the indexes `files`, `column_stats`, `partition_stats`, `record_index`, `bloom_filters` and secondary ones. Of
-bootstrapped tables `column_stats` and, from version 8 on, all others are kept if hudisql has made the
-statistics: those that Apache Hudi makes of skeletons lack the columns of the external files. If a column
-changes its type, ranges of both types would stand side by side, which Hudi 1.2 cannot compare.
+Kept are the indexes `files`, `column_stats`, `partition_stats`, `record_index`, `bloom_filters` and
+secondary ones. Of bootstrapped tables `column_stats` and, from version 8 on, all others are kept if hudisql
+has made the statistics: those that Apache Hudi makes of skeletons lack the columns of the external files. If
+a column changes its type, ranges of both types would stand side by side, which Hudi 1.2 cannot compare.
 """
 
 from __future__ import annotations

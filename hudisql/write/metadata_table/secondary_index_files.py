@@ -45,7 +45,7 @@ def define_secondary_index(table: HudiTable, name: str, column: str) -> IndexDef
         raise InvalidArgumentError(
             f"hudisql makes no secondary index of the column {column} of the Hudi table at {table.base_path}",
             hint="a secondary index is of a data column of whole numbers, FLOAT, DOUBLE, STRING, DATE or "
-            "TIMESTAMP that is no partition column",
+            "TIMESTAMP, but not of partition columns",
         )
     return definition
 
