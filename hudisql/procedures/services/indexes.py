@@ -74,7 +74,11 @@ def create_index(context: Context, arguments: CreateIndexArguments) -> Iterable[
                 hint=f"DROP INDEX {arguments.index} ON {name} drops it",
             )
         column = _column_to_index(table, name, arguments)
-        others = sorted(index for index in table.properties.metadata_partitions if not is_kept_kind(index) or index == BLOOM_FILTERS)
+        others = sorted(
+            index
+            for index in table.properties.metadata_partitions
+            if not is_kept_kind(index) or index == BLOOM_FILTERS
+        )
         if others:
             raise UnsupportedStatementError(
                 f"the metadata table of {name} has the index {others[0]}, which hudisql cannot make again "
