@@ -51,7 +51,9 @@ class RecentLookups:
             numbers[is_new] = np.where(is_stored, further.numbers + len(groups), NOT_FOUND)
             inserted[is_new] = further.inserted
             groups = (*groups, *further.groups)
-        return RecordLocations(groups, numbers, inserted)
+        used, of_used = np.unique(numbers[numbers != NOT_FOUND], return_inverse=True)
+        numbers[numbers != NOT_FOUND] = of_used
+        return RecordLocations(tuple(groups[number] for number in used.tolist()), numbers, inserted)
 
     def _keep(self, table: str, state: Hashable, keys: pa.Array, locations: RecordLocations) -> None:
         with self._lock:
