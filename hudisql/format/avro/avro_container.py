@@ -16,6 +16,7 @@ from importlib.resources import files
 from typing import Any, cast
 
 import fastavro
+import numpy as np
 from fastavro.schema import SchemaParseException
 
 from hudisql.errors import CorruptTableError
@@ -37,6 +38,7 @@ _DAMAGED = (
     SchemaParseException,
 )
 _MOST_SCHEMAS = 64
+_LARGE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -108,12 +110,47 @@ def decode_container(content: bytes, name: str) -> dict[str, Any]:
     return records[0]
 
 
+def decode_member(content: bytes, name: str, member: str) -> Any:
+    """One field of the one record of a container, a map as its pairs; None if the schema lacks it.
+
+    Of a large container the other fields are skipped by compiled code. Raises CorruptTableError that names
+    `name`.
+    """
+    if len(content) < _LARGE_BYTES:
+        return decode_container(content, name).get(member)
+    from hudisql.format.avro.avro_rows import decode_rows
+
+    try:
+        stream = io.BytesIO(content)
+        schema = _schema_of_plain(stream, content)
+        if schema is None:
+            return decode_container(content, name).get(member)
+        length, start = _read_avro_long(stream), stream.tell()
+        if length < 0 or start + length + _SYNC_BYTES != len(content):
+            raise CorruptTableError(f"cannot decode {name}: the Avro container is cut off")
+    except _DAMAGED as error:
+        raise CorruptTableError(f"cannot decode {name}: {error}") from error
+    spans = np.array([start]), np.array([start + length])
+    fields = decode_rows(np.frombuffer(content, np.uint8), *spans, schema.decode(), {member})
+    return fields.column(0)[0].as_py() if fields.num_columns else None
+
+
 def _decode_plain(content: bytes) -> dict[str, Any] | None:
     """The record of a container with one block of one record and without compression, as Hudi writes it.
 
     A timeline has thousands of them: unlike fastavro's reader it parses each schema once. None for others.
     """
     stream = io.BytesIO(content)
+    schema = _schema_of_plain(stream, content)
+    if schema is None:
+        return None
+    record = _read_record(stream, _parsed_schema(schema))
+    is_last = stream.tell() + _SYNC_BYTES == len(content)
+    return record if is_last and isinstance(record, dict) else None
+
+
+def _schema_of_plain(stream: io.BytesIO, content: bytes) -> bytes | None:
+    """The schema of a container as in `_decode_plain`, whose record `stream` is then at; None for others."""
     if stream.read(len(CONTAINER_MAGIC)) != CONTAINER_MAGIC:
         return None
     metadata: dict[bytes, bytes] = {}
@@ -126,11 +163,7 @@ def _decode_plain(content: bytes) -> dict[str, Any] | None:
     sync = stream.read(_SYNC_BYTES)
     if not content.endswith(sync) or metadata.get(b"avro.codec", b"null") != b"null":
         return None
-    if _read_avro_long(stream) != 1:
-        return None
-    record = _read_record(stream, _parsed_schema(metadata[b"avro.schema"]))
-    is_last = stream.tell() + _SYNC_BYTES == len(content)
-    return record if is_last and isinstance(record, dict) else None
+    return metadata[b"avro.schema"] if _read_avro_long(stream) == 1 else None
 
 
 def _read_record(stream: io.BytesIO, schema: Any) -> Any:

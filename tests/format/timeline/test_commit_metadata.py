@@ -13,10 +13,12 @@ from hudisql.format.timeline.commit_metadata import (
     WriteStat,
     extra_metadata_at_end,
     extra_metadata_in,
+    parse_commit_document,
     parse_commit_metadata,
     read_commit_metadata,
     replaced_file_ids_in,
 )
+from hudisql.format.timeline.commit_metadata_avro import render_commit_metadata
 from hudisql.format.timeline.instant import Instant, InstantState
 from hudisql.format.timeline.timeline_layout import LAYOUT_V1, instant_path
 from hudisql.storage import Storage
@@ -139,3 +141,21 @@ def test_the_end_of_a_commit_has_its_extra_metadata(golden, name: str) -> None:
 )
 def test_only_the_outermost_extra_metadata_counts(content: bytes, found: dict[str, str] | None) -> None:
     assert extra_metadata_at_end(content) == found
+
+
+@pytest.mark.parametrize("stats", [1, 30_000])
+def test_members_of_avro_are_those_of_the_whole_document(stats: int) -> None:
+    stat = WriteStat(file_id="f" * 36, path="dt=a/name.parquet", partition_path="dt=a", num_writes=7)
+    metadata = CommitMetadata(
+        partition_to_write_stats={"dt=a": (stat,) * stats},
+        extra_metadata={"schema": "{}", "empty": ""},
+        operation_type="INSERT_OVERWRITE",
+        partition_to_replace_file_ids={"dt=a": ("old-0", "old-1"), "dt=b": ()},
+    )
+    content = render_commit_metadata(metadata)
+    document = parse_commit_document(content)
+    assert extra_metadata_in(content, "path") == document["extraMetadata"]
+    assert replaced_file_ids_in(content, "path") == document["partitionToReplaceFileIds"]
+    for damaged in (content[:-40], content[: len(content) // 2], content.replace(b"name.parquet", b"", 1)):
+        with pytest.raises(CorruptTableError, match="cannot decode path"):
+            extra_metadata_in(damaged, "path")
