@@ -24,12 +24,12 @@ from hudisql.errors import (
     TableExistsError,
 )
 from hudisql.format.hfile.bootstrap_index import read_bootstrap_mappings
-from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, RECORD_INDEX
+from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
 from hudisql.format.timeline.commit_metadata import parse_commit_metadata
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
-from hudisql.table.metadata_table.kept_metadata_table import INDEXES, find_kept
+from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from tests.bootstrap.plans import plan_of
 from tests.file_slices import base_file_path, external_file_path
 
@@ -213,7 +213,13 @@ def test_a_run_of_version_9_that_failed_before_its_properties_is_resumed(
     assert commit.completion_time > commit.timestamp
 
 
-@pytest.mark.parametrize(("is_repeated", "indexes"), [(False, INDEXES), (True, INDEXES[:-1])])
+@pytest.mark.parametrize(
+    ("is_repeated", "indexes"),
+    [
+        (False, (COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX)),
+        (True, (COLUMN_STATS, FILES, PARTITION_STATS)),
+    ],
+)
 def test_a_record_index_is_made_with_the_table_unless_rows_share_a_key(
     context, source, tmp_path, is_repeated, indexes
 ):
