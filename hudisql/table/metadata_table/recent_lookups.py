@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from hudisql.format.keys.key_table import KeyTable
-from hudisql.format.metadata_table.record_locations import NOT_FOUND, RecordLocations
+from hudisql.format.metadata_table.record_locations import NOT_FOUND, FileGroup, RecordLocations
 
 _MOST_KEYS: Final = 1_000_000
 _MOST_TABLES: Final = 16
@@ -51,9 +51,13 @@ class RecentLookups:
             numbers[is_new] = np.where(is_stored, further.numbers + len(groups), NOT_FOUND)
             inserted[is_new] = further.inserted
             groups = (*groups, *further.groups)
-        used, of_used = np.unique(numbers[numbers != NOT_FOUND], return_inverse=True)
-        numbers[numbers != NOT_FOUND] = of_used
-        return RecordLocations(tuple(groups[number] for number in used.tolist()), numbers, inserted)
+        used = np.unique(numbers[numbers != NOT_FOUND])
+        places: dict[FileGroup, int] = {}
+        # The last one stands for NOT_FOUND.
+        renumbered = np.full(len(groups) + 1, NOT_FOUND, np.int64)
+        for number in used.tolist():
+            renumbered[number] = places.setdefault(groups[number], len(places))
+        return RecordLocations(tuple(places), renumbered[numbers], inserted)
 
     def _keep(self, table: str, state: Hashable, keys: pa.Array, locations: RecordLocations) -> None:
         with self._lock:

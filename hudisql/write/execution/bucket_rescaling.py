@@ -67,6 +67,11 @@ def rescale_buckets(
         rows = _rows_of(spark, commit.table, groups)
         files = write_new_rows(spark, commit, rows, options, commit.table.schema) if groups else []
         _check_paths(table, files, paths)
+        if all(pending.timestamp != commit.instant_time for pending in table.reopened().timeline.pending):
+            raise WriteConflictError(
+                f"another writer has rolled back the change of {table.base_path} to other numbers of buckets",
+                hint="call this again",
+            )
         stored = replace(rules, instant_time=commit.instant_time)
         store_bucket_rules(commit.table.storage, commit.table.base_path, stored)
         return files

@@ -2,7 +2,7 @@
 
 Follows `PartitionBucketIndexHashingConfig` of Hudi 1.2: each rescaling, a replacecommit, adds a file of its
 instant before it completes, and a table may be made with a first one. The newest one counts whose instant is
-not pending. A rollback deletes the file of its instant first.
+completed. A rollback deletes the file of its instant first.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from hudisql.errors import NoSuchPathError
-from hudisql.format.keys.bucket_rules import BucketRules, rules_from_json
-from hudisql.format.timeline.instant import REPLACE_COMMIT
+from hudisql.format.keys.bucket_rules import FIRST_RULES, BucketRules, rules_from_json
 from hudisql.format.timeline.timeline_layout import bucket_rules_directory
 from hudisql.storage import Storage, join
 from hudisql.table.meta_client import TableMetaClient
@@ -53,8 +52,8 @@ def remove_bucket_rules(storage: Storage, base_path: str, instant_time: str) -> 
 
 
 def _completed(table: TableMetaClient) -> list[str]:
-    pending = {each.timestamp for each in table.timeline.pending if each.action == REPLACE_COMMIT}
-    return [each for each in _instants(table) if each not in pending]
+    instants = _instants(table)
+    return [instant for instant in instants if instant == FIRST_RULES or table.timeline.is_visible(instant)]
 
 
 def _instants(table: TableMetaClient, *, archived: bool = False) -> list[str]:

@@ -24,6 +24,8 @@ from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import HudiTable
 
 _THREADS: Final = 8
+_FILES_AT_ONCE: Final = 64
+_MOST_BYTES: Final = 256 << 20
 
 
 def bloom_filter_key(path: str, name: str) -> str:
@@ -36,8 +38,8 @@ def bloom_filter_records(
 ) -> EncodedCells | None:
     """The records of the base files among these new files, which are bytes by partition path and name.
 
-    None if the footer of one has no filter: Hudi needs those of all base files. Reads the footers. Raises
-    CorruptTableError, StorageError.
+    None if the footer of one has no filter, since Hudi needs those of all base files, and if they have more
+    than 256 MiB together. Reads the footers. Raises CorruptTableError, StorageError.
     """
     files = [
         (path, name, length)
@@ -50,8 +52,12 @@ def bloom_filter_records(
         path, name, length = file
         return _record(table.storage, join(table.base_path, path, name), length, instant_time)
 
+    records: list[bytes | None] = []
     with ThreadPoolExecutor(_THREADS) as pool:
-        records = list(pool.map(record_of, files))
+        for start in range(0, len(files), _FILES_AT_ONCE):
+            records += pool.map(record_of, files[start : start + _FILES_AT_ONCE])
+            if sum(len(record or b"") for record in records) > _MOST_BYTES:
+                return None
     return _cells(files, records)
 
 

@@ -206,7 +206,7 @@ def index_changes(
         present.numbers[is_moved],
         [encode_location(group, inserted) for group in changes.groups],
     )
-    return records, left.keys.cast(pa.string())
+    return records, pc.unique(left.keys).cast(pa.string())
 
 
 def repeated_keys(keys: pa.Array) -> int:

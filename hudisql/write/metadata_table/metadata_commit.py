@@ -94,6 +94,8 @@ _OPERATION_TYPE: Final = "UPSERT_PREPPED"
 _WRITE_TOKEN: Final = "0-0-0"
 # The record keys of a commit are held in memory until it completes, about 200 bytes each.
 _MOST_NEW_KEYS: Final = 50_000_000
+# A changed row has up to two keys in each secondary index.
+_MOST_CHANGED_ROWS: Final = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,8 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
             for stat in stats
         ]
         keys = read_key_changes(table, commit, instant_time, slices)
-        secondary = read_secondary_changes(table, commit, instant_time, slices)
+        if _changed_rows(commit) <= _MOST_CHANGED_ROWS:
+            secondary = read_secondary_changes(table, commit, instant_time, slices)
     return PreparedCommit(updates, keys, secondary)
 
 
@@ -197,6 +200,16 @@ def _new_rows(commit: CommitMetadata) -> int:
     )
 
 
+def _changed_rows(commit: CommitMetadata) -> int:
+    """The rows that the commit changes, deletes or puts into file groups."""
+    changed = sum(
+        stat.num_update_writes + stat.num_deletes
+        for stat in commit.write_stats
+        if not is_log_file(stat.path or "")
+    )
+    return changed + _new_rows(commit)
+
+
 def write_commit(
     now: HudiTable, commit: CommitMetadata, instant_time: str, prepared: PreparedCommit | None
 ) -> bool:
@@ -227,7 +240,12 @@ def write_commit(
     of_records = _record_updates(metadata, prepared.keys, instant_time)
     # A secondary index tells keys, which the record index looks up.
     of_secondary = secondary_updates(now, prepared.secondary) if of_records else {}
-    updates = {**prepared.updates, **of_records, **of_secondary}
+    # Another writer may have dropped indexes meanwhile.
+    updates = {
+        name: update
+        for name, update in {**prepared.updates, **of_records, **of_secondary}.items()
+        if name in metadata.indexes
+    }
     dropped = {*metadata.indexes} - {*updates}
     if dropped:
         drop_indexes(now, dropped)

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from hudisql.errors import InvalidArgumentError, UnsupportedTableError
+from hudisql.errors import InvalidArgumentError, UnsupportedTableError, WriteConflictError
 from hudisql.format.hfile.hfile_cells import EncodedCells, cells_of
 from hudisql.format.metadata_table.metadata_keys import file_groups_of
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
@@ -188,6 +188,11 @@ def create_metadata_table(
                 break
             stats[index.name] = made
     stats |= {index: tuple(_write_index(table, index, records)) for index, records in updates.items()}
+    if table.reopened().timeline != table.timeline:
+        raise WriteConflictError(
+            f"another writer has changed {table.base_path} while its metadata table was made",
+            hint="run the statement again; it has no metadata table until then",
+        )
     definitions = [definition for definition in secondary if definition.name in stats]
     written = _write(table, stats, tuple(field.name for field in fields), definitions)
     files = sum(map(len, sizes.values()))

@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudisql.format.hfile.hfile_cells import EncodedCells
 from hudisql.format.keys.key_table import KeyTable
@@ -92,7 +93,8 @@ def read_secondary_changes(
         all_gone = pa.concat_arrays([_NO_KEYS, *(of_group[1][number] for of_group in of_groups)])
         if not has_too_long_keys(all_came):
             # Rows that have moved to another file group keep their pairs.
-            came[index.name], gone[index.name] = all_came, _without(all_gone, all_came)
+            came[index.name] = pc.unique(all_came)
+            gone[index.name] = pc.unique(_without(all_gone, all_came))
     return SecondaryChanges(came, gone)
 
 
