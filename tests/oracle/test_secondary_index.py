@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -216,12 +216,14 @@ def test_hudi_goes_on_with_the_indexes_that_hudisql_made_of_a_bootstrapped_table
     shape = replace(SHAPE, table_type=table_type, name=f"secondary_{table_type[:5].lower()}")
     path = bootstrap_shape(session, shape, tmp_path, table_version="9").path
     name = f"oracle.{shape.name}"
-    session.sql(f"CREATE INDEX by_note ON {name} (note)")
-    session.sql(f"CREATE INDEX by_at ON {name} (at)")
-    _check_bootstrapped(session, oracle_120, name, path)
+    # Of several indexes of a merge-on-read table the log writes of 1.2 change one alone.
+    columns = ("note", "at") if table_type == "COPY_ON_WRITE" else ("note",)
+    for column in columns:
+        session.sql(f"CREATE INDEX by_{column} ON {name} ({column})")
+    _check_bootstrapped(session, oracle_120, name, path, columns)
     for statement in OF_BOOTSTRAPPED[:-1]:
         session.sql(statement.replace("{t}", name))
-    _check_bootstrapped(session, oracle_120, name, path)
+    _check_bootstrapped(session, oracle_120, name, path, columns)
     options = {
         **shape.write_options(),
         **SETTINGS,
@@ -229,20 +231,22 @@ def test_hudi_goes_on_with_the_indexes_that_hudisql_made_of_a_bootstrapped_table
         "hoodie.datasource.write.hive_style_partitioning": "true",
     }
     oracle_120.upsert(noted_rows(shape, 10, 40, "theirs"), path, options)
-    _check_bootstrapped(session, oracle_120, name, path)
+    _check_bootstrapped(session, oracle_120, name, path, columns)
     for statement in (OF_BOOTSTRAPPED[-1], OF_BOOTSTRAPPED[0]):
         session.sql(statement.replace("{t}", name))
-    _check_bootstrapped(session, oracle_120, name, path)
+    _check_bootstrapped(session, oracle_120, name, path, columns)
 
 
-def _check_bootstrapped(session: Any, oracle: HudiOracle, name: str, path: str) -> None:
+def _check_bootstrapped(
+    session: Any, oracle: HudiOracle, name: str, path: str, columns: Sequence[str]
+) -> None:
     """The indexes have the pairs of all rows, and by them Hudi finds the rows that it finds without."""
     metadata = find_kept(open_table(Storage(), path))
     assert metadata is not None
     rows = session.sql(f"SELECT note, unix_micros(at), _hoodie_record_key FROM {name}").rows
-    for number, index in enumerate(("secondary_index_by_note", "secondary_index_by_at")):
+    for number, column in enumerate(columns):
         expected = sorted(f"{_escaped(row[number])}${_escaped(row[2])}" for row in rows)
-        assert metadata.read_records(index).keys.to_pylist() == expected != []
+        assert metadata.read_records(f"secondary_index_by_{column}").keys.to_pylist() == expected != []
     by_index = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
     by_listing = dict.fromkeys(by_index, "false")
     for condition in FILTERS_OF_BOOTSTRAPPED:
