@@ -196,13 +196,11 @@ def _trusted(bounds: Sequence[ColumnBounds], values: pa.StructArray, kind: pa.Da
     if not may_be_narrow(kind):
         return list(bounds)
     sizes, names = values.field("totalSize").to_pylist(), values.field("fileName").to_pylist()
-    is_trusted = {
-        pa.types.is_floating(kind): _is_trusted_float,
-        pa.types.is_binary(kind): _is_trusted_binary,
-    }.get(True, _is_trusted_text)
     return [
-        found if is_trusted(found, bool(size), name or "") else replace(UNKNOWN_BOUNDS, rows=found.rows)
-        for found, size, name in zip(bounds, sizes, names, strict=True)
+        known
+        if _is_trusted(known, kind, is_of_footer=bool(size), name=name or "")
+        else replace(UNKNOWN_BOUNDS, rows=known.rows)
+        for known, size, name in zip(bounds, sizes, names, strict=True)
     ]
 
 
@@ -212,20 +210,17 @@ def may_be_narrow(kind: pa.DataType) -> bool:
     return bool(is_text or pa.types.is_binary(kind) or pa.types.is_floating(kind))
 
 
-def _is_trusted_float(found: ColumnBounds, is_of_footer: bool, _: str) -> bool:
-    """A row group with NaN counts as one with the bounds 0.0 and 0.0."""
-    if not is_of_footer or found.least is None:
-        return True
-    return not found.least <= 0.0 <= found.greatest
+def _is_trusted(bounds: ColumnBounds, kind: pa.DataType, *, is_of_footer: bool, name: str) -> bool:
+    """False for a range of a type of `may_be_narrow` that Apache Hudi may have made too narrow.
 
-
-def _is_trusted_text(found: ColumnBounds, is_of_footer: bool, _: str) -> bool:
-    """All rows of a row group whose texts are too long count as nulls."""
-    return not is_of_footer or found.nulls == 0
-
-
-def _is_trusted_binary(found: ColumnBounds, is_of_footer: bool, name: str) -> bool:
-    return _is_trusted_text(found, is_of_footer, name) and not is_log_file(name)
+    A row group with NaN counts as one with the bounds 0.0 and 0.0, and all rows of one whose texts or bytes
+    are too long as nulls.
+    """
+    if pa.types.is_floating(kind):
+        return not is_of_footer or bounds.least is None or not bounds.least <= 0.0 <= bounds.greatest
+    if pa.types.is_binary(kind) and is_log_file(name):
+        return False
+    return not is_of_footer or bounds.nulls == 0
 
 
 def _bounds_of(

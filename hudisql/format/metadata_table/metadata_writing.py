@@ -34,9 +34,8 @@ _BLOCK_BYTES: Final = 32 << 10
 """A look-up of one key reads one block, and the first keys of all blocks of its file."""
 _COMPARATOR: Final = "org.apache.hudi.io.storage.HoodieHBaseKVComparator"
 _MODEL: Final = "org.apache.hudi.avro.model"
-_PARTITION_LIST, _FILES, _COLUMN_STATS, _BLOOM_FILTERS, _RECORD_INDEX, _PARTITION_STATS, _SECONDARY_INDEX = (
-    range(1, 8)
-)
+_PARTITION_LIST, _FILES, _COLUMN_STATS, _BLOOM_FILTERS = 1, 2, 3, 4
+_RECORD_INDEX, _PARTITION_STATS, _SECONDARY_INDEX = 5, 6, 7
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ INDEX_VERSION: Final = "V2"
 RECORD_INDEX_VERSION: Final = FIRST_VERSION
 IS_PARTITIONED: Final = "isPartitioned"
 """An option of a record index: whether it has file groups for each partition of the table."""
-_MOST_BLOOM_BYTES: Final = 256 << 20
+MOST_BLOOM_BYTES: Final = 256 << 20
 """Larger bloom filters are not kept: a compaction holds them in memory, and stores them uncompressed."""
 NEWEST_VERSION: Final = 9
 """The table version whose metadata tables hudisql makes with the table itself."""
@@ -155,7 +155,7 @@ def _unkept(metadata: MetadataTable) -> frozenset[str]:
 
 def _keeps_bloom_filters(metadata: MetadataTable) -> bool:
     slices = metadata.latest_slices(BLOOM_FILTERS)
-    return bool(slices) and sum(file_slice.length for file_slice in slices) <= _MOST_BLOOM_BYTES
+    return bool(slices) and sum(file_slice.length for file_slice in slices) <= MOST_BLOOM_BYTES
 
 
 def _keeps_statistics(metadata: MetadataTable, definition: IndexDefinition | None) -> bool:

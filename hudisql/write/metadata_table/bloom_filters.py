@@ -22,10 +22,10 @@ from hudisql.format.schema.meta_columns import (
 from hudisql.read.files.parquet_rows import read_footer
 from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.kept_metadata_table import MOST_BLOOM_BYTES
 
 _THREADS: Final = 8
 _FILES_AT_ONCE: Final = 64
-_MOST_BYTES: Final = 256 << 20
 
 
 def bloom_filter_key(path: str, name: str) -> str:
@@ -56,7 +56,7 @@ def bloom_filter_records(
     with ThreadPoolExecutor(_THREADS) as pool:
         for start in range(0, len(files), _FILES_AT_ONCE):
             records += pool.map(record_of, files[start : start + _FILES_AT_ONCE])
-            if sum(len(record or b"") for record in records) > _MOST_BYTES:
+            if sum(len(record or b"") for record in records) > MOST_BLOOM_BYTES:
                 return None
     return _cells(files, records)
 

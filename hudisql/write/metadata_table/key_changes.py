@@ -138,14 +138,14 @@ def _changes_of_group(
 ) -> tuple[pa.Array, pa.Array]:
     """The keys that came, and those that left."""
     if write.is_replaced:
-        return _NO_KEYS, keys_of_slice(table.storage, write.before, config)
+        return _NO_KEYS, keys_of_slice(table.storage, config, write.before)
     base = next((each for each in write.written if each.base_file is not None), None)
     if base is not None:
         after, before = (
-            keys_of_slice(table.storage, base, config),
-            keys_of_slice(table.storage, write.before, config),
+            keys_of_slice(table.storage, config, base),
+            keys_of_slice(table.storage, config, write.before),
         )
-        return _without(after, before), _without(before, after)
+        return keys_without(after, before), keys_without(before, after)
     only = InstantRange(frozenset(), None, only=frozenset({instant_time}))
     logs = sorted(
         (log_file for each in write.written for log_file in each.log_files), key=lambda each: each.version
@@ -163,7 +163,7 @@ def _changes_of_group(
     return keys.filter(pa.array(is_present)), keys.filter(pa.array(is_gone))
 
 
-def keys_of_slice(storage: Storage, file_slice: FileSlice | None, config: LogMergeConfig) -> pa.Array:
+def keys_of_slice(storage: Storage, config: LogMergeConfig, file_slice: FileSlice | None) -> pa.Array:
     """The record keys of the rows of a slice, as large strings. Raises the errors of their reading."""
     if file_slice is None:
         return _NO_KEYS
@@ -172,7 +172,8 @@ def keys_of_slice(storage: Storage, file_slice: FileSlice | None, config: LogMer
     return pa.concat_arrays(batches) if batches else _NO_KEYS
 
 
-def _without(keys: pa.Array, others: pa.Array) -> pa.Array:
+def keys_without(keys: pa.Array, others: pa.Array) -> pa.Array:
+    """The keys that are none of the others."""
     if not len(keys) or not len(others):
         return keys
     return keys.filter(pa.array(KeyTable(others).find(keys) < 0))

@@ -152,9 +152,9 @@ def create_metadata_table(
 
     Many files and keys are read in tasks of `spark`, which is called for the session. There is no record
     index of keys that are too long or that several rows have (`refusal`), and without it none of the indexes
-    `secondary`. In version 6 there are no
-    statistics if a column is of a type, or has values, that they cannot hold: Hudi 0.15 expects those of all
-    columns. Raises UnsupportedTableError for other tables and while another writer may be active,
+    `secondary`. In version 6 there are no statistics if a column is of a type, or has values, that they
+    cannot hold: Hudi 0.15 expects those of all columns. Raises UnsupportedTableError for other tables and
+    while another writer may be active, WriteConflictError if one changes the table meanwhile,
     SourceChangedError if an external file is missing or another one, CorruptTableError, StorageError.
     """
     _check_served(table)
@@ -428,9 +428,10 @@ def _write_index(table: HudiTable, index: str, records: EncodedCells) -> Iterato
 
 
 def _file_ids(index: str, most: int = 0) -> list[str]:
-    prefix, groups = _PREFIXES[RECORD_INDEX if is_secondary(index) else index]
     if is_secondary(index):
-        prefix = index.replace("_", "-")
+        prefix, groups = index.replace("_", "-"), _PREFIXES[RECORD_INDEX][1]
+    else:
+        prefix, groups = _PREFIXES[index]
     return [f"{prefix}-{number:04}-0" for number in range(max(groups, most))]
 
 

@@ -61,11 +61,7 @@ class KeysOfIndex:
     group_keys: Callable[[pa.Array, int], npt.NDArray[np.int64]] = file_groups_of
 
 
-def _record_keys(storage: Storage, config: LogMergeConfig, file_slice: FileSlice) -> pa.Array:
-    return keys_of_slice(storage, file_slice, config)
-
-
-RECORD_KEYS: Final = KeysOfIndex(RECORD_INDEX, _record_keys)
+RECORD_KEYS: Final = KeysOfIndex(RECORD_INDEX, keys_of_slice)
 
 
 @dataclass(frozen=True, slots=True)

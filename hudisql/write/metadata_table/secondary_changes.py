@@ -33,7 +33,7 @@ from hudisql.table.files.snapshot import file_slices_at
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.secondary_indexes import SecondaryIndex, secondary_indexes
 from hudisql.write.metadata_table.deltacommit_files import IndexUpdate, IndexUpdates
-from hudisql.write.metadata_table.key_changes import has_too_long_keys
+from hudisql.write.metadata_table.key_changes import has_too_long_keys, keys_without
 
 _THREADS: Final = 8
 _CLUSTERING: Final = "CLUSTER"
@@ -76,8 +76,10 @@ def read_secondary_changes(
     indexes = [
         index for index in secondary_indexes(table).values() if _keeps_texts(index, table.schema, schema)
     ]
+    if not indexes:
+        return NO_SECONDARY_CHANGES
     changes: list[_GroupChange] = []
-    if indexes and not commit.compacted and commit.operation_type != _CLUSTERING:
+    if not commit.compacted and commit.operation_type != _CLUSTERING:
         changes = _group_changes(table, commit, written)
     config = log_merge_config_of(table)
     known = config.instant_range.committed | {instant_time}
@@ -94,7 +96,7 @@ def read_secondary_changes(
         if not has_too_long_keys(all_came):
             # Rows that have moved to another file group keep their pairs.
             came[index.name] = pc.unique(all_came)
-            gone[index.name] = pc.unique(_without(all_gone, all_came))
+            gone[index.name] = pc.unique(keys_without(all_gone, all_came))
     return SecondaryChanges(came, gone)
 
 
@@ -206,12 +208,6 @@ def _changes_of_group(
         read_keys(storage, config, file_slice, only) for file_slice in (change.before, change.after)
     )
     return (
-        [_without(new, old) for new, old in zip(after, before, strict=True)],
-        [_without(old, new) for new, old in zip(after, before, strict=True)],
+        [keys_without(new, old) for new, old in zip(after, before, strict=True)],
+        [keys_without(old, new) for new, old in zip(after, before, strict=True)],
     )
-
-
-def _without(keys: pa.Array, others: pa.Array) -> pa.Array:
-    if not len(keys) or not len(others):
-        return keys
-    return keys.filter(pa.array(KeyTable(others).find(keys) < 0))

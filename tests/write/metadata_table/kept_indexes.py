@@ -20,7 +20,7 @@ def stored_keys(table: HudiTable) -> dict[str, FileGroup]:
     return {
         key: (each.partition_path, each.file_id)
         for each in load_file_slices(table)
-        for key in keys_of_slice(table.storage, each, config).to_pylist()
+        for key in keys_of_slice(table.storage, config, each).to_pylist()
     }
 
 

@@ -103,5 +103,5 @@ def test_a_base_file_without_a_filter_drops_the_index_alone(
 def test_large_filters_are_not_kept(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _new_file(path)
     _open(path)
-    monkeypatch.setattr(kept_metadata_table, "_MOST_BLOOM_BYTES", 100)
+    monkeypatch.setattr(kept_metadata_table, "MOST_BLOOM_BYTES", 100)
     assert find_kept(open_table(Storage(), path)) is None
