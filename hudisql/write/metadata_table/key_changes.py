@@ -7,7 +7,6 @@ have rows of one key, the index cannot tell both, and is not kept.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -24,17 +23,16 @@ from hudisql.format.keys.key_table import KeyTable
 from hudisql.format.metadata_table.metadata_writing import encode_location
 from hudisql.format.metadata_table.record_locations import NOT_FOUND, FileGroup
 from hudisql.format.schema.meta_columns import META_SCHEMA, RECORD_KEY
-from hudisql.format.timeline.commit_metadata import NO_COMMIT, CommitMetadata
 from hudisql.format.timeline.instant import BOOTSTRAP_INSTANT_TIMES
 from hudisql.read.merge.merge_mode import InstantRange, LogMergeConfig, log_merge_config_of
 from hudisql.read.merge.merged_log_scanner import read_log_records
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
-from hudisql.table.files.snapshot import file_slices_at
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.record_lookup import find_records
+from hudisql.write.metadata_table.group_writes import GroupWrite
 
 _THREADS: Final = 8
 _KEYS: Final = pa.schema([META_SCHEMA.field(RECORD_KEY)])
@@ -72,25 +70,12 @@ class KeyChanges:
     gone: PlacedKeys
 
 
-@dataclass(frozen=True, slots=True)
-class _GroupWrite:
-    """What a commit does to one file group: the slices of its new files, and the slice before it."""
-
-    group: FileGroup
-    written: tuple[FileSlice, ...]
-    before: FileSlice | None
-    is_replaced: bool = False
-
-
-def read_key_changes(
-    table: HudiTable, commit: CommitMetadata, instant_time: str, written: Sequence[FileSlice]
-) -> KeyChanges:
-    """The changes of a commit by its files, which are `written`, each as a slice of its own.
+def read_key_changes(table: HudiTable, writes: Sequence[GroupWrite], instant_time: str) -> KeyChanges:
+    """The changes of a commit by its writes to file groups.
 
     Reads the record keys of the new files, of the base files that they follow and of replaced file groups.
     Raises CorruptTableError, StorageError, UnsupportedTableError.
     """
-    writes = [] if commit.compacted else _group_writes(table, commit, written)
     config = log_merge_config_of(table)
     with ThreadPoolExecutor(_THREADS) as pool:
         found = list(pool.map(lambda each: _changes_of_group(table, each, config, instant_time), writes))
@@ -101,57 +86,20 @@ def read_key_changes(
     )
 
 
-def _group_writes(
-    table: HudiTable, commit: CommitMetadata, written: Sequence[FileSlice]
-) -> list[_GroupWrite]:
-    replaced = {
-        (path, file_id)
-        for path, file_ids in (commit.partition_to_replace_file_ids or {}).items()
-        for file_id in file_ids
-    }
-    of_group: dict[FileGroup, list[FileSlice]] = defaultdict(list)
-    for each in written:
-        of_group[each.partition_path, each.file_id].append(each)
-    followed = {
-        path
-        for path, stats in commit.partition_to_write_stats.items()
-        if any(stat.prev_commit != NO_COMMIT for stat in stats)
-        and any(each.base_file is not None for each in written if each.partition_path == path)
-    }
-    paths = sorted({path for path, _ in replaced} | followed)
-    before = {
-        (file_slice.partition_path, file_slice.file_id): file_slice
-        for file_slice in file_slices_at(table, paths)
-    }
-    return [
-        *(_GroupWrite(group, tuple(files), before.get(group)) for group, files in of_group.items()),
-        *(
-            _GroupWrite(group, (), before[group], is_replaced=True)
-            for group in sorted(replaced)
-            if group in before
-        ),
-    ]
-
-
 def _changes_of_group(
-    table: HudiTable, write: _GroupWrite, config: LogMergeConfig, instant_time: str
+    table: HudiTable, write: GroupWrite, config: LogMergeConfig, instant_time: str
 ) -> tuple[pa.Array, pa.Array]:
     """The keys that came, and those that left."""
-    if write.is_replaced:
+    if not write.written:
         return _NO_KEYS, keys_of_slice(table.storage, config, write.before)
-    base = next((each for each in write.written if each.base_file is not None), None)
-    if base is not None:
+    if write.base is not None:
         after, before = (
-            keys_of_slice(table.storage, config, base),
+            keys_of_slice(table.storage, config, write.base),
             keys_of_slice(table.storage, config, write.before),
         )
         return keys_without(after, before), keys_without(before, after)
     only = InstantRange(frozenset(), None, only=frozenset({instant_time}))
-    logs = sorted(
-        (log_file for each in write.written for log_file in each.log_files), key=lambda each: each.version
-    )
-    file_slice = replace(write.written[0], log_files=tuple(logs))
-    records = read_log_records(table.storage, file_slice, replace(config, instant_range=only), _KEYS)
+    records = read_log_records(table.storage, write.logs, replace(config, instant_range=only), _KEYS)
     keys = records.keys.cast(pa.large_string())
     has_row = records.row_of_key >= 0
     is_present = has_row.copy()

@@ -60,6 +60,7 @@ from hudisql.table.metadata_table.kept_metadata_table import (
     has_statistics_form,
 )
 from hudisql.table.metadata_table.metadata_table import MetadataTable, readable_metadata_table
+from hudisql.table.metadata_table.secondary_indexes import is_secondary
 from hudisql.table.metadata_table.statistics_columns import statistics_columns
 from hudisql.table.partitions.listed_partitions import partition_of
 from hudisql.table.properties.table_configuration import (
@@ -81,6 +82,7 @@ from hudisql.write.metadata_table.deltacommit_files import (
     undo,
     write_deltacommit,
 )
+from hudisql.write.metadata_table.group_writes import group_writes
 from hudisql.write.metadata_table.key_changes import KeyChanges, index_changes, read_key_changes
 from hudisql.write.metadata_table.measured_files import Measured, measure
 from hudisql.write.metadata_table.secondary_changes import (
@@ -143,9 +145,11 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
             for path, stats in written.items()
             for stat in stats
         ]
-        keys = read_key_changes(table, commit, instant_time, slices)
-        if _changed_rows(commit) <= _MOST_CHANGED_ROWS:
-            secondary = read_secondary_changes(table, commit, instant_time, slices)
+        with_secondary = any(map(is_secondary, indexes)) and _changed_rows(commit) <= _MOST_CHANGED_ROWS
+        writes = group_writes(table, commit, slices, before_logs=with_secondary)
+        keys = read_key_changes(table, writes, instant_time)
+        if with_secondary:
+            secondary = read_secondary_changes(table, commit, writes, instant_time)
     return PreparedCommit(updates, keys, secondary)
 
 
