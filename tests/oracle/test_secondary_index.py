@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from hudisql.read.scan import data_skipping
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
@@ -55,6 +56,12 @@ SERVICES = (
     "INSERT OVERWRITE {t} PARTITION (dt = 'p1') SELECT id, label, n, x, day FROM {t} "
     "WHERE dt = 'p1' AND n < 60",
     "CALL run_clean(table => '{t}', retain_commits => 1)",
+)
+THEIRS = (
+    "DELETE FROM {t} WHERE n IN (12, 1002)",
+    "MERGE INTO {t} t USING (SELECT 'k16' AS id, 'new' AS label, 16 AS n) s ON t.id = s.id "
+    "WHEN MATCHED THEN UPDATE SET label = s.label, n = s.n",
+    "CALL run_clustering(table => '{t}')",
 )
 COMPACTION = "CALL run_compaction(op => 'scheduleandexecute', table => '{t}')"
 
@@ -110,12 +117,14 @@ class IndexedTable:
             assert metadata.read_records(index.name).keys.to_pylist() == expected != []
 
     def check_reads(self) -> None:
-        """1.2 finds by the indexes the rows for which hudisql says that each filter holds."""
+        """1.2 and hudisql find by the indexes the rows for which hudisql says that each filter holds."""
         self.hudi.sql(f"REFRESH TABLE {self.name}")
         rows = self.session.sql(f"SELECT id, {', '.join(FILTERS)} FROM {self.name}").rows
         for number, condition in enumerate(FILTERS, start=1):
             found = self.hudi.sql(f"SELECT id FROM {self.name} WHERE {condition}")["id"].to_pylist()
             assert sorted(found) == sorted(row[0] for row in rows if row[number]), condition
+            own = self.session.sql(f"SELECT id FROM {self.name} WHERE {condition}").rows
+            assert sorted(row[0] for row in own) == sorted(found), condition
 
     def check_rebuilt(self) -> None:
         """Hudi makes the same records anew."""
@@ -130,7 +139,7 @@ class IndexedTable:
         assert sorted(self.hudi.sql(text)["key"].to_pylist()) == kept != []
 
     def check_is_used(self) -> None:
-        """1.2 does not find a row whose pair is taken out of the index."""
+        """1.2, and hudisql in copy-on-write tables, do not find a row whose pair is taken away."""
         text = f"SELECT id FROM {self.name} WHERE label = 'only'"
         self.session.sql(f"UPDATE {self.name} SET label = 'only' WHERE n = 10")
         self.hudi.sql(f"REFRESH TABLE {self.name}")
@@ -142,6 +151,8 @@ class IndexedTable:
         write_deltacommit(metadata, next_time(metadata), {index.name: update})
         self.hudi.sql(f"REFRESH TABLE {self.name}")
         assert self.hudi.sql(text)["id"].to_pylist() == []
+        own = [row[0] for row in self.session.sql(text).rows]
+        assert own == (["k10"] if metadata.table.is_merge_on_read else [])
 
 
 def _escaped(value: Any) -> str:
@@ -173,6 +184,7 @@ def test_hudi_finds_all_rows_by_the_indexes_that_both_keep(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(metadata_compaction, "LEAST_DELTA_COMMITS", 3)
+    monkeypatch.setattr(data_skipping, "FEWEST_TO_SKIP", 1)
     table = _make(hudi, session, tmp_path / "t", table_type, version)
     hudi.sql(f"INSERT INTO {table.name} {ROWS.format(60)}")
     for index, column in (INDEXES if table_type == "cow" else FEWER_INDEXES).items():
@@ -188,7 +200,8 @@ def test_hudi_finds_all_rows_by_the_indexes_that_both_keep(
         table.ours(statement)
     table.check_reads()
     table.theirs("INSERT INTO {t} VALUES ('t1', 'v4', 1, 1.25, date'2024-01-02', 'p0')")
-    table.theirs("DELETE FROM {t} WHERE n IN (12, 1002)")
+    for statement in THEIRS:
+        table.theirs(statement)
     table.ours(OURS[0])
     table.check_reads()
     table.check_rebuilt()

@@ -346,25 +346,6 @@ class HFileReader:
                     if key in block_keys:
                         yield key, value
 
-    def find_prefixes(self, prefixes: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        """The pairs whose key begins with one of `prefixes`, in key order; reads only the blocks that may
-        hold them.
-        """
-        wanted: dict[int, set[bytes]] = {}
-        for prefix in prefixes:
-            start = max(bisect_right(self._first_keys, prefix) - 1, 0)
-            for number in range(start, len(self._first_keys)):
-                first = self._first_keys[number]
-                if first > prefix and not first.startswith(prefix):
-                    break
-                wanted.setdefault(number, set()).add(prefix)
-        for number in sorted(wanted):
-            beginnings = wanted[number]
-            lengths = {len(beginning) for beginning in beginnings}
-            for key, value in self._entries_of_block(self._blocks[number][1]):
-                if any(key[:length] in beginnings for length in lengths):
-                    yield key, value
-
     def _read_trailer(self, offset: int) -> _Trailer:
         data = self._read(offset, _TRAILER_BYTES)
         (version,) = struct.unpack(">I", data[-4:])

@@ -6,7 +6,7 @@ file system and nothing of what keys and values mean.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,6 +75,44 @@ def cells_with_keys(reader: HFileReader, keys: pa.Array) -> Cells:
     np.cumsum(lengths[is_stored], out=value_offsets[1:])
     stored = np.concatenate([np.empty(0, np.uint8), *values])
     return Cells(keys.filter(pa.array(is_stored)), _array(pa.large_binary(), value_offsets, stored))
+
+
+def cells_with_prefixes(
+    reader: HFileReader, prefixes: Collection[str], most_bytes: int | None = None
+) -> Cells | None:
+    """The cells whose keys begin with one of `prefixes`; only blocks that may hold one are read.
+
+    None if these blocks have more than `most_bytes`. Raises CorruptTableError.
+    """
+    index = _block_index(reader)
+    beginnings = [prefix.encode() for prefix in prefixes]
+    wanted = _blocks_with_prefixes(index, beginnings)
+    offsets, stops = index.offsets[wanted], index.stops[wanted]
+    if most_bytes is not None and int((stops - offsets).sum()) > most_bytes:
+        return None
+    cells = _cells(reader.cells_of_blocks(offsets.tolist(), stops.tolist()))
+    keys = cells.keys.cast(pa.large_binary())
+    is_wanted = pa.array(np.zeros(len(keys), np.bool_))
+    for length in {len(beginning) for beginning in beginnings}:
+        of_length = [beginning for beginning in beginnings if len(beginning) == length]
+        found = pc.is_in(pc.binary_slice(keys, 0, length), pa.array(of_length, pa.large_binary()))
+        is_wanted = pc.or_(is_wanted, found)
+    return Cells(cells.keys.filter(is_wanted), cells.values.filter(is_wanted))
+
+
+def _blocks_with_prefixes(index: _BlockIndex, beginnings: Sequence[bytes]) -> _Numbers:
+    """The numbers of the blocks that may hold keys with one of these beginnings, ascending."""
+    from hudisql.format.hfile import hfile_kernels
+
+    # No byte of a text is 0xFF.
+    bounds = [bound for beginning in beginnings for bound in (beginning, beginning + b"\xff")]
+    numbers = np.empty(len(bounds), np.int64)
+    hfile_kernels.numbers_of_blocks(index.key_offsets, index.keys, *_buffers(bounds), numbers)
+    blocks = len(index.offsets)
+    changes = np.zeros(blocks + 1, np.int64)
+    np.add.at(changes, np.maximum(numbers[::2], 0), 1)
+    np.add.at(changes, numbers[1::2] + 1, -1)
+    return np.flatnonzero(np.cumsum(changes[:blocks]))
 
 
 @dataclass(frozen=True, slots=True)

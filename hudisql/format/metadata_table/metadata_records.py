@@ -20,7 +20,7 @@ from hudisql.errors import CorruptTableError
 from hudisql.format.avro.avro_program import program_of
 from hudisql.format.avro.avro_rows import decode_rows
 from hudisql.format.hfile.hfile import HFileReader
-from hudisql.format.hfile.hfile_cells import Cells, cells_with_keys, read_cells
+from hudisql.format.hfile.hfile_cells import Cells, cells_with_keys, cells_with_prefixes, read_cells
 
 FILES: Final = "files"
 COLUMN_STATS: Final = "column_stats"
@@ -78,7 +78,8 @@ def read_metadata_records(
     `keys` may also be what the keys begin with. `name` stands in errors. Raises CorruptTableError,
     UnsupportedTableError.
     """
-    cells = _cells_with_prefixes(reader, keys or ()) if are_prefixes else chosen_cells(reader, keys)
+    found = cells_with_prefixes(reader, keys or ()) if are_prefixes else None
+    cells = chosen_cells(reader, keys) if found is None else found
     return MetadataRecords(cells.keys.cast(pa.string()), decode_values(reader, index, name, cells.values))
 
 
@@ -99,12 +100,6 @@ def decode_values(reader: HFileReader, index: str, name: str, records: pa.LargeB
         raise CorruptTableError(
             f"cannot read {name}: its records are not those of a metadata table ({error})"
         ) from error
-
-
-def _cells_with_prefixes(reader: HFileReader, prefixes: Collection[str]) -> Cells:
-    found = list(reader.find_prefixes([prefix.encode() for prefix in prefixes]))
-    keys, values = zip(*found, strict=True) if found else ((), ())
-    return Cells(pa.array(keys, pa.binary()).cast(pa.string()), pa.array(values, pa.large_binary()))
 
 
 def _decode(schema_text: str, field: str, records: pa.LargeBinaryArray) -> pa.Array:

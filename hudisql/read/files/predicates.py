@@ -177,6 +177,17 @@ def columns_of(predicate: Predicate | None) -> frozenset[ColumnPath]:
             return frozenset([predicate.column])
 
 
+def values_of(predicate: Predicate) -> tuple[ColumnPath, Collection[object]]:
+    """A column, and the values of which rows must have one; no column for other predicates."""
+    match predicate:
+        case Comparison(column, "=" | "<=>", value) if value is not None:
+            return column, (value,)
+        case In(column, values):
+            return column, [value for value in values if value is not None]
+        case _:
+            return (), ()
+
+
 def literals_of(predicate: Predicate) -> Iterator[object]:
     """Every value that the predicate compares a column with."""
     match predicate:

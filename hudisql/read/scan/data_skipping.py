@@ -1,4 +1,4 @@
-"""Partitions and file slices that a filter excludes by the statistics of the table's metadata table.
+"""Partitions and file slices that a filter excludes by the indexes of the table's metadata table.
 
 Follows `PartitionStatsIndexSupport` and `ColumnStatsIndexSupport` of Hudi 1.2. Only metadata tables that
 hudisql keeps are asked: the statistics of others may lack rows. Whatever has no statistics is read.
@@ -23,6 +23,7 @@ from hudisql.format.metadata_table.metadata_records import (
     COLUMN_STATS,
     NON_PARTITIONED,
     PARTITION_STATS,
+    RECORD_INDEX,
     MetadataRecords,
 )
 from hudisql.format.metadata_table.record_locations import FileGroup
@@ -37,6 +38,7 @@ from hudisql.read.files.predicates import (
     restrict_predicate,
 )
 from hudisql.read.scan.record_skipping import keys_of_predicate, look_up_groups, record_index_of
+from hudisql.read.scan.secondary_skipping import IndexedValues, indexed_values, keys_of_values
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.kept_metadata_table import (
@@ -60,8 +62,8 @@ class DataSkipping:
     """Skips what cannot hold a row that meets `predicate`, which is bound to `schema`.
 
     Of a past state (`is_past`) only files are skipped, since the statistics of partitions are those of now,
-    and so is the record index; it is not asked without log files (`is_read_optimized`) either, which may hold
-    the deletes of rows that have moved.
+    and so is the record index, by which secondary indexes find file groups; it is not asked without log
+    files (`is_read_optimized`) either, which may hold the deletes of rows that have moved.
     """
 
     table: HudiTable
@@ -125,19 +127,35 @@ class DataSkipping:
 
     @cached_property
     def groups_with_keys(self) -> frozenset[FileGroup] | None:
-        """The file groups with the record keys of the predicate; None if they are not known."""
-        metadata = None if self._keys is None else record_index_of(self.table)
-        return None if metadata is None else look_up_groups(metadata, self._keys)
+        """The file groups with the rows that the predicate names; None if they are not known."""
+        metadata = record_index_of(self.table) if self.names_rows else None
+        if metadata is None:
+            return None
+        if self._keys is not None:
+            return look_up_groups(metadata, self._keys)
+        assert self._values is not None  # of `names_rows`
+        keys, used = keys_of_values(metadata, self._values), (RECORD_INDEX, self._values.index.name)
+        return None if keys is None else look_up_groups(metadata, keys, used)
 
     @property
-    def names_keys(self) -> bool:
-        """True if the predicate names all record keys that its rows may have. Sends no request."""
-        return self._keys is not None
+    def names_rows(self) -> bool:
+        """True if the predicate names all record keys or values of a secondary index that its rows may have.
+
+        Raises StorageError.
+        """
+        return self._keys is not None or self._values is not None
 
     @cached_property
     def _keys(self) -> pa.Array | None:
-        is_latest = not self.is_past and not self.is_read_optimized
-        return keys_of_predicate(self.table, self.predicate) if is_latest else None
+        return keys_of_predicate(self.table, self.predicate) if self._is_latest else None
+
+    @cached_property
+    def _values(self) -> IndexedValues | None:
+        return indexed_values(self.table, self.predicate) if self._is_latest else None
+
+    @property
+    def _is_latest(self) -> bool:
+        return not self.is_past and not self.is_read_optimized
 
     @cached_property
     def _fields(self) -> dict[str, pa.Field]:

@@ -17,7 +17,7 @@ from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
 from hudisql.format.metadata_table.record_locations import FileGroup, RecordLocations
 from hudisql.format.schema.meta_columns import RECORD_KEY
 from hudisql.format.table_properties import read_table_properties
-from hudisql.read.files.predicates import ColumnPath, Comparison, In, Predicate, split_conjuncts
+from hudisql.read.files.predicates import Predicate, split_conjuncts, values_of
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
@@ -68,14 +68,18 @@ def record_index_of(table: HudiTable) -> MetadataTable | None:
     return metadata if metadata is not None and not metadata.has_later_commits else None
 
 
-def look_up_groups(metadata: MetadataTable, keys: pa.Array) -> frozenset[FileGroup] | None:
+def look_up_groups(
+    metadata: MetadataTable, keys: pa.Array, indexes: Collection[str] = (RECORD_INDEX,)
+) -> frozenset[FileGroup] | None:
     """The file groups with these record keys; None as `look_up_keys`. Raises StorageError."""
-    locations = look_up_keys(metadata, keys)
+    locations = look_up_keys(metadata, keys, indexes)
     return None if locations is None else frozenset(locations.groups)
 
 
-def look_up_keys(metadata: MetadataTable, keys: pa.Array) -> RecordLocations | None:
-    """Where the rows with these record keys are; None if the index is gone or cannot be read.
+def look_up_keys(
+    metadata: MetadataTable, keys: pa.Array, indexes: Collection[str] = (RECORD_INDEX,)
+) -> RecordLocations | None:
+    """Where the rows with these record keys are; None if one of the `indexes` is gone or cannot be read.
 
     Another process may have compacted or dropped the metadata table meanwhile: an index is no longer among
     the table's properties before its files are deleted. Raises StorageError.
@@ -86,7 +90,7 @@ def look_up_keys(metadata: MetadataTable, keys: pa.Array) -> RecordLocations | N
         now = read_table_properties(table.storage, table.base_path)
     except (CorruptTableError, NoSuchPathError, NoSuchTableError, UnsupportedTableError):
         return None
-    return locations if RECORD_INDEX in now.metadata_partitions else None
+    return locations if {*indexes} <= {*now.metadata_partitions} else None
 
 
 def keys_of_predicate(table: HudiTable, predicate: Predicate) -> pa.Array | None:
@@ -95,7 +99,7 @@ def keys_of_predicate(table: HudiTable, predicate: Predicate) -> pa.Array | None
     # Whose class may make any text of a column.
     is_foreign = table.properties.key_generator_type == _OF_USERS
     for part in split_conjuncts(predicate):
-        column, values = _values_of(part)
+        column, values = values_of(part)
         if column == (RECORD_KEY,):
             texts = [str(value) for value in values]
         elif column == fields and not is_foreign and all(_is_plain(value) for value in values):
@@ -111,12 +115,3 @@ def keys_of_predicate(table: HudiTable, predicate: Predicate) -> pa.Array | None
 def _is_plain(value: object) -> bool:
     """True if the text of the value is that of its record key."""
     return value != "" and isinstance(value, (str, int)) and not isinstance(value, bool)
-
-
-def _values_of(part: Predicate) -> tuple[ColumnPath, Collection[object]]:
-    """A column, and the values of which it must have one; no column for other predicates."""
-    if isinstance(part, Comparison) and part.operator == "=":
-        return part.column, (part.value,)
-    if isinstance(part, In):
-        return part.column, [value for value in part.values if value is not None]
-    return (), ()

@@ -224,8 +224,8 @@ def _data_skipping(
 
 
 def _with_looked_up_keys(request: ScanRequest, skipping: DataSkipping | None) -> ScanRequest:
-    """Without filters of partitions the record index tells which partitions have to be listed."""
-    if skipping is None or not skipping.names_keys or _is_small(request.table):
+    """Without filters of partitions the indexes of rows tell which partitions have to be listed."""
+    if skipping is None or not skipping.names_rows or _is_small(request.table):
         return request
     groups = skipping.groups_with_keys
     return request if groups is None else replace(request, looked_up=LookedUpGroups(only=groups))

@@ -18,6 +18,7 @@ from hudisql.format.hfile.hfile_cells import (
     EncodedCells,
     cells_of,
     cells_with_keys,
+    cells_with_prefixes,
     key_order,
     read_cells,
     write_cells,
@@ -57,6 +58,35 @@ def test_cells_are_written_as_entries_are_and_read_back(
     near = cells_with_keys(_reader(content), pa.array(wanted))
     found = list(zip(near.keys.to_pylist(), near.values.to_pylist(), strict=True))
     assert found == [(key.decode(), value) for key, value in entries if key.decode() in wanted]
+    prefixes = ("k0", "not there", *(key[:2] for key in keys[::4]))
+    beginning = cells_with_prefixes(_reader(content), prefixes)
+    assert beginning is not None
+    found = list(zip(beginning.keys.to_pylist(), beginning.values.to_pylist(), strict=True))
+    assert found == [(key.decode(), value) for key, value in entries if key.decode().startswith(prefixes)]
+
+
+def test_prefixes_read_only_their_blocks() -> None:
+    keys = [f"{letter}{number:04}" for letter in "abcdef" for number in range(600)]
+    content = _write(EncodedCells(pa.array(keys), np.zeros(len(keys), np.int64), [b"x" * 200]), 4096)
+    source = _CountedSource(content)
+    reader = HFileReader(source, len(content))
+    opened = source.read_bytes
+    cells = cells_with_prefixes(reader, ["c00", "e0599", "x", "A"], most_bytes=100_000)
+    assert cells is not None
+    assert cells.keys.to_pylist() == [*(f"c00{number:02}" for number in range(100)), "e0599"]
+    assert source.read_bytes - opened < len(content) / 10
+    opened = source.read_bytes
+    assert cells_with_prefixes(reader, ["a", "f"], most_bytes=100_000) is None
+    assert source.read_bytes == opened
+
+
+class _CountedSource(io.BytesIO):
+    read_bytes = 0
+
+    def read(self, count: int | None = -1, /) -> bytes:
+        data = super().read(count)
+        self.read_bytes += len(data)
+        return data
 
 
 @settings(deadline=None)

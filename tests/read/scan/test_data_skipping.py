@@ -195,27 +195,6 @@ def _may_match(predicate: Predicate, bounds: dict[str, Any]) -> bool:
     )
 
 
-def test_prefixes_read_only_their_blocks() -> None:
-    records = {f"{letter}{number:04}": b"x" * 200 for letter in "abcdef" for number in range(600)}
-    content = encode_metadata_file(cells_of(records))
-    source = _CountedSource(content)
-    reader = HFileReader(source, len(content))
-    opened = source.read_bytes
-    found = list(reader.find_prefixes([b"c00", b"e0599", b"x", b"A"]))
-    assert [key for key, _ in found] == [f"c00{number:02}".encode() for number in range(100)] + [b"e0599"]
-    assert source.read_bytes - opened < len(content) / 2
-    assert len(list(reader.find_prefixes([b"a", b"f"]))) == 1200
-
-
-class _CountedSource(BytesIO):
-    read_bytes = 0
-
-    def read(self, count: int | None = -1, /) -> bytes:
-        data = super().read(count)
-        self.read_bytes += len(data)
-        return data
-
-
 DAYS = 12
 FILTERS = (
     "seq = 25",

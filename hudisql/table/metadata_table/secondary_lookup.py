@@ -1,0 +1,75 @@
+"""Look the values of a column up in a secondary index of a metadata table: the record keys of their rows.
+
+Follows `HoodieBackedTableMetadata.readSecondaryIndexDataTableRecordKeysWithKeys` of Hudi 1.2. Of base files
+only the blocks that may hold the values are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from hudisql.errors import CorruptTableError, UnsupportedTableError
+from hudisql.format.hfile.hfile import HFileReader
+from hudisql.format.hfile.hfile_cells import Cells, cells_with_prefixes
+from hudisql.format.log_file.log_block import BlockType
+from hudisql.format.metadata_table.secondary_keys import record_keys_of, value_parts
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.metadata_table.metadata_table import MetadataTable
+from hudisql.table.metadata_table.secondary_indexes import SecondaryIndex
+from hudisql.table.slicing.committed_blocks import committed_blocks
+
+_MOST_BLOCK_BYTES: Final = 4 << 20
+"""Of a base file; of values that fill more, the rows are mostly in all file groups."""
+
+
+def keys_with_values(metadata: MetadataTable, index: SecondaryIndex, texts: pa.Array) -> pa.Array | None:
+    """The record keys, each once, of all rows whose column has one of the values with these texts.
+
+    There may be keys of other rows: deletes in the log files of the index are not looked at. None if the
+    values have too many rows. Raises CorruptTableError, UnsupportedTableError, StorageError.
+    """
+    parts = value_parts(texts)
+    found = [pa.array([], pa.large_string())]
+    for file_slice in _slices_with(metadata, index, parts):
+        for cells in _layers(metadata, file_slice, parts.to_pylist()):
+            if cells is None:
+                return None
+            found.append(record_keys_of(cells.keys))
+    return pa.concat_arrays(found).unique()
+
+
+def _slices_with(metadata: MetadataTable, index: SecondaryIndex, parts: pa.Array) -> list[FileSlice]:
+    """The file groups of the index that may hold the values; all of them where the whole key tells it."""
+    slices = metadata.latest_slices(index.name)
+    numbers = [file_slice.file_id.split("-")[-2:] for file_slice in slices]
+    if not slices or numbers != [[f"{number:04d}", "0"] for number in range(len(slices))]:
+        raise CorruptTableError(
+            f"the index {index.name} of {metadata.table.base_path} lacks file groups",
+            hint="DROP INDEX and CREATE INDEX make it again",
+        )
+    if not index.is_grouped_by_value:
+        return slices
+    return [slices[number] for number in np.unique(index.file_groups_of(parts, len(slices))).tolist()]
+
+
+def _layers(metadata: MetadataTable, file_slice: FileSlice, parts: Sequence[str]) -> Iterator[Cells | None]:
+    """The records of the values in the base file and in each block of the log files."""
+    storage, base_file = metadata.own.storage, file_slice.base_file
+    if base_file is not None:
+        with storage.open_input(base_file.path, base_file.length) as source:
+            reader = HFileReader(source, base_file.length, base_file.path)
+            yield cells_with_prefixes(reader, parts, _MOST_BLOCK_BYTES)
+    for log_file, block in committed_blocks(storage, file_slice.log_files, metadata.counts):
+        if block.block_type is BlockType.HFILE_DATA:
+            reader = HFileReader(BytesIO(block.content), len(block.content), log_file.path)
+            yield cells_with_prefixes(reader, parts, _MOST_BLOCK_BYTES)
+        elif block.block_type is not BlockType.DELETE:
+            raise UnsupportedTableError(
+                f"cannot read the log file {log_file.path} of a metadata table: it has a block of the type "
+                f"{block.block_type.name}"
+            )
