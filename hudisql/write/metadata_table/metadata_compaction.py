@@ -78,28 +78,22 @@ def _compact(metadata: MetadataTable) -> None:
     """
     if not _has_enough(metadata):
         return
-    chosen = {
-        index: [found for found in metadata.latest_slices(index) if _is_due(metadata, found)]
+    chosen = [
+        (index, file_slice)
         for index in metadata.indexes
-    }
-    layers: dict[tuple[str, str], list[_Layer]] = {}
-    for index, slices in chosen.items():
-        for file_slice in slices:
-            found = _read_layers(metadata, file_slice)
-            if found is None:
-                return
-            layers[index, file_slice.file_id] = found
-    if not layers:
+        for file_slice in metadata.latest_slices(index)
+        if _is_due(metadata, file_slice)
+    ]
+    if not chosen:
         return
-    inflight = _begin(metadata, _plan([each for slices in chosen.values() for each in slices]))
-    stats: dict[str, list[WriteStat]] = {index: [] for index, _ in layers}
-    for (index, file_id), found in layers.items():
-        records = _merged(index, found)
-        stats[index].append(
-            write_base_file(
-                metadata.own.storage, metadata.own.base_path, index, file_id, inflight.timestamp, records
-            )
-        )
+    inflight = _begin(metadata, _plan([file_slice for _, file_slice in chosen]))
+    stats: dict[str, list[WriteStat]] = {index: [] for index, _ in chosen}
+    for index, file_slice in chosen:
+        stat = _compact_group(metadata, index, file_slice, inflight.timestamp)
+        if stat is None:
+            _undo_compaction(metadata, inflight)
+            return
+        stats[index].append(stat)
     commit = CommitMetadata(
         partition_to_write_stats={index: tuple(found) for index, found in stats.items()},
         compacted=True,
@@ -107,6 +101,17 @@ def _compact(metadata: MetadataTable) -> None:
     )
     complete_in_metadata_table(metadata, replace(inflight, action=COMMIT), commit)
     _delete_old_files(metadata.table, sorted(stats))
+
+
+def _compact_group(
+    metadata: MetadataTable, index: str, file_slice: FileSlice, instant_time: str
+) -> WriteStat | None:
+    """Write the base file of one file group, whose records are in memory; None as `_read_layers`."""
+    layers = _read_layers(metadata, file_slice)
+    if layers is None:
+        return None
+    storage, base_path, records = metadata.own.storage, metadata.own.base_path, _merged(index, layers)
+    return write_base_file(storage, base_path, index, file_slice.file_id, instant_time, records)
 
 
 def prepare_metadata_table(table: HudiTable) -> bool:

@@ -259,6 +259,26 @@ def test_a_killed_compaction_is_on_the_timeline_before_its_files_are_there(
     raise AssertionError("the compaction never came to its end")
 
 
+def test_a_compaction_of_blocks_that_cannot_be_read_leaves_nothing(
+    golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table"))
+    create_metadata_table(open_table(Storage(), path))
+    _commit(open_table(Storage(), path))
+    metadata = Path(path, ".hoodie/metadata")
+    before = {found for found in metadata.rglob("*") if not found.name.startswith(".")}
+    read = metadata_compaction._read_layers
+    monkeypatch.setattr(metadata_compaction, "LEAST_DELTA_COMMITS", 1)
+    monkeypatch.setattr(
+        metadata_compaction,
+        "_read_layers",
+        lambda own, found: None if found.partition_path == PARTITION_STATS else read(own, found),
+    )
+    metadata_compaction.prepare_metadata_table(open_table(Storage(), path))
+    assert {found for found in metadata.rglob("*") if not found.name.startswith(".")} == before
+    assert_kept(path)
+
+
 def test_two_writers_at_once_keep_the_metadata_table(golden: Callable[[str], Any], tmp_path: Path) -> None:
     path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table"))
     create_metadata_table(open_table(Storage(), path))
