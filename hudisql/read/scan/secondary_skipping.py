@@ -72,7 +72,7 @@ def _texts(values: Collection[object], kind: pa.DataType | None) -> pa.Array | N
         # NaN has many forms, and both zeros are equal.
         if any(value != value for value in values):
             return None
-        values = [*values, *(-0.0 for value in values if value == 0)]
+        values = [*values, *(zero for value in values if value == 0 for zero in (0.0, -0.0))]
     try:
         return texts_of_values(pa.array(values, kind))
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
