@@ -152,10 +152,11 @@ INDEX_TYPE: Final = choice_key(
     "BLOOM",
     (
         *("BLOOM", "SIMPLE", "GLOBAL_BLOOM", "GLOBAL_SIMPLE", "BUCKET", "INMEMORY"),
-        *("RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX"),
+        *("RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_LEVEL_INDEX"),
     ),
-    "how stored keys are found; INMEMORY is SIMPLE; the last two are one: GLOBAL_SIMPLE for a table without "
-    "a record index",
+    "how stored keys are found; INMEMORY is SIMPLE; RECORD_INDEX and GLOBAL_RECORD_LEVEL_INDEX are one: "
+    "GLOBAL_SIMPLE for a table without a record index; RECORD_LEVEL_INDEX is SIMPLE without a partitioned "
+    "one",
 )
 BLOOM_MOVES: Final = flag_key(
     "hoodie.bloom.index.update.partition.path",

@@ -53,7 +53,10 @@ _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "hoodie.datasource.write.record.merger.strategy": ("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",),
 }
-_OF_STORED_KEYS: Final = ("BLOOM", "GLOBAL_BLOOM", "RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX")
+_OF_STORED_KEYS: Final = (
+    *("BLOOM", "GLOBAL_BLOOM"),
+    *("RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_LEVEL_INDEX"),
+)
 _INDEXES_OF_STORED_KEYS: Final = (
     "hoodie.metadata.record.index.enable",
     "hoodie.metadata.global.record.level.index.enable",

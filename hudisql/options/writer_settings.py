@@ -297,8 +297,10 @@ def _kind(config: HudiConfig, table: HudiTable) -> IndexKind:
     if name == _IN_MEMORY:
         # Hudi's finds what its own process has written, in the partition of the row.
         return IndexKind.SIMPLE
-    if name not in _RECORD_INDEX_NAMES:
+    if name not in (*_RECORD_INDEX_NAMES, IndexKind.RECORD_LEVEL_INDEX):
         return IndexKind(name)
-    # Hudi, too, uses the global simple index without a record index.
+    # Hudi, too, uses the simple index, or the global one, without a record index.
     is_there = RECORD_INDEX in table.properties.metadata_partitions and has_kept_indexes(table)
+    if name == IndexKind.RECORD_LEVEL_INDEX:
+        return IndexKind.RECORD_LEVEL_INDEX if is_there else IndexKind.SIMPLE
     return IndexKind.RECORD_INDEX if is_there else IndexKind.GLOBAL_SIMPLE

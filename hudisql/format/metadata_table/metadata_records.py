@@ -136,18 +136,31 @@ def without_deleted(layers: Sequence[MetadataRecords]) -> list[MetadataRecords]:
 
 def newest_records(layers: Sequence[MetadataRecords]) -> MetadataRecords:
     """The newest record of each key that is not deleted, sorted by key; `layers` as in `without_deleted`."""
-    live = without_deleted(layers)
-    if not live:
-        return MetadataRecords(pa.array([], pa.string()), pa.nulls(0))
-    keys = pa.concat_arrays([layer.keys for layer in live])
-    numbers = keys.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    live = _joined(without_deleted(layers))
+    if not len(live.keys):
+        return live
+    numbers = live.keys.dictionary_encode().indices.to_numpy(zero_copy_only=False)
     newest = np.zeros(int(numbers.max()) + 1, np.int64)
-    newest[numbers] = np.arange(len(keys))  # Of equal indices the last one holds.
+    newest[numbers] = np.arange(len(live.keys))  # Of equal indices the last one holds.
     rows = pa.array(newest)
-    kind = _common_type([layer.values.type for layer in live])
-    values = pa.concat_arrays([_conformed(layer.values, kind) for layer in live]).take(rows)
-    order = pc.sort_indices(keys.take(rows))
-    return MetadataRecords(keys.take(rows).take(order), values.take(order))
+    return sorted_records([MetadataRecords(live.keys.take(rows), live.values.take(rows))])
+
+
+def sorted_records(parts: Sequence[MetadataRecords]) -> MetadataRecords:
+    """The records of all parts, sorted by key; equal keys, as of several partitions, all stay."""
+    joined = _joined([part for part in parts if len(part.keys)])
+    order = pc.sort_indices(joined.keys)
+    return MetadataRecords(joined.keys.take(order), joined.values.take(order))
+
+
+def _joined(parts: Sequence[MetadataRecords]) -> MetadataRecords:
+    if not parts:
+        return MetadataRecords(pa.array([], pa.string()), pa.nulls(0))
+    kind = _common_type([part.values.type for part in parts])
+    return MetadataRecords(
+        pa.concat_arrays([part.keys for part in parts]),
+        pa.concat_arrays([_conformed(part.values, kind) for part in parts]),
+    )
 
 
 def _common_type(types: Sequence[pa.DataType]) -> pa.DataType:

@@ -164,7 +164,10 @@ def encode_metadata_file(records: EncodedCells) -> bytes:
 def metadata_blocks(
     records: EncodedCells, deleted: pa.Array, index: str, instant_time: str
 ) -> list[LogBlock]:
-    """The blocks of one log file: the records, then the deleted keys of the partition `index`."""
+    """The blocks of one log file: the records, then the deleted keys of the partition `index`.
+
+    Without both it is an empty block of deletes, by which readers know the file group.
+    """
     header: dict[int, str] = {
         HeaderKey.INSTANT_TIME: instant_time,
         HeaderKey.SCHEMA: load_codec(_SCHEMA_RECORD).schema_text,
@@ -172,7 +175,7 @@ def metadata_blocks(
     blocks = []
     if len(records):
         blocks.append(LogBlock(BlockType.HFILE_DATA, header, encode_metadata_file(records)))
-    if len(deleted):
+    if len(deleted) or not blocks:
         keys = deleted.take(pa.array(key_order(deleted)))
         blocks.append(LogBlock(BlockType.DELETE, header, encode_delete_records(keys, index)))
     return blocks

@@ -60,7 +60,7 @@ def create_index(context: Context, arguments: CreateIndexArguments) -> Iterable[
     active, SourceChangedError, StorageError.
     """
     from hudisql.format.metadata_table.metadata_records import BLOOM_FILTERS, RECORD_INDEX
-    from hudisql.table.metadata_table.kept_metadata_table import is_kept_kind
+    from hudisql.table.metadata_table.kept_metadata_table import has_partitioned_records, is_kept_kind
     from hudisql.write.metadata_table.secondary_index_files import define_secondary_index
 
     name = ".".join(context.qualify_table_name(arguments.table))
@@ -77,7 +77,9 @@ def create_index(context: Context, arguments: CreateIndexArguments) -> Iterable[
         others = sorted(
             index
             for index in table.properties.metadata_partitions
-            if not is_kept_kind(index) or index == BLOOM_FILTERS
+            if not is_kept_kind(index)
+            or index == BLOOM_FILTERS
+            or (index == RECORD_INDEX and has_partitioned_records(table))
         )
         if others:
             raise UnsupportedStatementError(

@@ -1,7 +1,8 @@
 """The file groups that hold the record keys of a filter, by the record index of the table's metadata table.
 
 Follows `RecordLevelIndexSupport` of Hudi 1.2: filters `key = …` and `key IN (…)` on the only column of the
-record key, or on `_hoodie_record_key`.
+record key, or on `_hoodie_record_key`. A partitioned record index is not asked for filters: the listing of
+its file groups grows with the partitions of the table.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from hudisql.format.table_properties import read_table_properties
 from hudisql.read.files.predicates import Predicate, split_conjuncts, values_of
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.metadata_table.kept_metadata_table import find_kept
+from hudisql.table.metadata_table.kept_metadata_table import find_kept, has_partitioned_records
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.record_lookup import find_records
 
@@ -54,10 +55,11 @@ class LookedUpGroups:
 ANY_GROUP: Final = LookedUpGroups()
 
 
-def record_index_of(table: HudiTable) -> MetadataTable | None:
+def record_index_of(table: HudiTable, *, is_global: bool = True) -> MetadataTable | None:
     """The metadata table whose record index tells where all rows of the table, as it was opened, are.
 
-    None if there is none. Raises StorageError.
+    By the key alone if `is_global`, else by a partitioned index, which is asked with the partition, too. None
+    if there is none. Raises StorageError.
     """
     if (
         RECORD_INDEX not in table.properties.metadata_partitions
@@ -65,28 +67,35 @@ def record_index_of(table: HudiTable) -> MetadataTable | None:
     ):
         return None
     metadata = find_kept(table)
-    return metadata if metadata is not None and not metadata.has_later_commits else None
+    if metadata is None or has_partitioned_records(table) == is_global:
+        return None
+    return None if metadata.has_later_commits else metadata
 
 
 def look_up_groups(
     metadata: MetadataTable, keys: pa.Array, indexes: Collection[str] = (RECORD_INDEX,)
 ) -> frozenset[FileGroup] | None:
     """The file groups with these record keys; None as `look_up_keys`. Raises StorageError."""
-    locations = look_up_keys(metadata, keys, indexes)
+    locations = look_up_keys(metadata, keys, indexes=indexes)
     return None if locations is None else frozenset(locations.groups)
 
 
 def look_up_keys(
-    metadata: MetadataTable, keys: pa.Array, indexes: Collection[str] = (RECORD_INDEX,)
+    metadata: MetadataTable,
+    keys: pa.Array,
+    paths: pa.Array | None = None,
+    indexes: Collection[str] = (RECORD_INDEX,),
 ) -> RecordLocations | None:
     """Where the rows with these record keys are; None if one of the `indexes` is gone or cannot be read.
+
+    `paths` are those of the partitions of the keys, without which a partitioned index is not read.
 
     Another process may have compacted or dropped the metadata table meanwhile: an index is no longer among
     the table's properties before its files are deleted. Raises StorageError.
     """
     table = metadata.table
     try:
-        locations = find_records(metadata, keys)
+        locations = find_records(metadata, keys, paths)
         now = read_table_properties(table.storage, table.base_path)
     except (CorruptTableError, NoSuchPathError, NoSuchTableError, UnsupportedTableError):
         return None

@@ -71,6 +71,15 @@ def is_kept_kind(index: str) -> bool:
     return index in INDEXES or is_secondary(index)
 
 
+def has_partitioned_records(table: HudiTable) -> bool:
+    """True if the table's record index has file groups of its own for each partition of the table.
+
+    Raises CorruptTableError, StorageError.
+    """
+    definition = read_index_definitions(table).get(RECORD_INDEX)
+    return definition is not None and _is_partitioned(definition)
+
+
 def has_first_form(table: HudiTable) -> bool:
     """True if the statistics of the table's metadata table are in the form of version V1."""
     return STATISTICS_VERSIONS.get(table.version) == FIRST_VERSION
@@ -148,7 +157,9 @@ def _unkept(metadata: MetadataTable) -> frozenset[str]:
     if BLOOM_FILTERS in indexes and not _keeps_bloom_filters(metadata):
         unkept |= {BLOOM_FILTERS}
     unkept |= frozenset(filter(is_secondary, indexes)) - {*served_indexes(metadata.table, definitions)}
-    if RECORD_INDEX in unkept or RECORD_INDEX not in indexes:
+    of_records = definitions.get(RECORD_INDEX)
+    is_global = of_records is None or not _is_partitioned(of_records)
+    if RECORD_INDEX in unkept or RECORD_INDEX not in indexes or not is_global:
         unkept |= frozenset(filter(is_secondary, indexes))
     return unkept & indexes
 
@@ -183,9 +194,12 @@ def _keeps_statistics(metadata: MetadataTable, definition: IndexDefinition | Non
 
 
 def _keeps_records(definition: IndexDefinition | None, *, is_old: bool) -> bool:
-    """True if the index is one of all keys of the table."""
+    """True for an index of the whole table, and from version 8 on for a partitioned one."""
     if definition is None:
         return is_old
-    return (definition.version or FIRST_VERSION) == RECORD_INDEX_VERSION and definition.options.get(
-        IS_PARTITIONED, "false"
-    ) == "false"
+    is_known = (definition.version or FIRST_VERSION) == RECORD_INDEX_VERSION
+    return is_known and not (is_old and _is_partitioned(definition))
+
+
+def _is_partitioned(definition: IndexDefinition) -> bool:
+    return definition.options.get(IS_PARTITIONED, "false") != "false"

@@ -34,6 +34,7 @@ from hudisql.format.metadata_table.metadata_records import (
     has_read_records,
     newest_records,
     read_metadata_records,
+    sorted_records,
 )
 from hudisql.format.paths.file_names import HFILE
 from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE, parse_partition_metadata
@@ -166,7 +167,7 @@ class MetadataTable:
             raise UnsupportedTableError(
                 f"the records of the index {index} are not read; those of {', '.join(READ_INDEXES)} are"
             )
-        return newest_records([newest_records(layers) for layers in self._groups(index, keys)])
+        return sorted_records([newest_records(layers) for layers in self._groups(index, keys)])
 
     def read_layers(self, index: str, prefixes: Collection[str]) -> list[list[MetadataRecords]]:
         """The records whose keys begin with one of `prefixes`, for each file group the oldest layer first.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hudisql.format.keys.key_table import KeyTable
@@ -16,7 +17,8 @@ from hudisql.format.metadata_table.record_locations import NOT_FOUND, FileGroup,
 _MOST_KEYS: Final = 1_000_000
 _MOST_TABLES: Final = 16
 
-LookUp = Callable[[pa.Array], RecordLocations]
+LookUp = Callable[[npt.NDArray[np.int64]], RecordLocations]
+"""Gives the locations of the keys in these rows."""
 
 
 class RecentLookups:
@@ -30,14 +32,14 @@ class RecentLookups:
         self._lock = threading.Lock()
 
     def find(self, table: str, state: Hashable, keys: pa.Array, look_up: LookUp) -> RecordLocations:
-        """What `look_up` gives for the keys; it is called for those alone that were not looked up before.
+        """What `look_up` gives for the keys; it is called for the rows alone that were not looked up before.
 
         `state` is equal only while the index of the table at this path gives the same answers.
         """
         with self._lock:
             kept = self._kept.get(table)
         if kept is None or kept[0] != state or not len(kept[1]):
-            locations = look_up(keys)
+            locations = look_up(np.arange(len(keys)))
             self._keep(table, state, keys, locations)
             return locations
         _, known_keys, known = kept
@@ -46,7 +48,7 @@ class RecentLookups:
         numbers, inserted = known.numbers[at], known.inserted[at]
         groups = known.groups
         if is_new.any():
-            further = look_up(keys.filter(pa.array(is_new)))
+            further = look_up(np.flatnonzero(is_new))
             is_stored = further.numbers != NOT_FOUND
             numbers[is_new] = np.where(is_stored, further.numbers + len(groups), NOT_FOUND)
             inserted[is_new] = further.inserted

@@ -1,13 +1,12 @@
 """Look record keys up in the index `record_index` of a metadata table.
 
 Follows `HoodieBackedTableMetadata.readRecordIndex` of Hudi 0.15 and 1.2: a hash of the key tells the file
-group of the index, of whose base file only the blocks that may hold the keys are read. An index with file
-groups for each partition of the table is not read.
+group of the index, of whose base file only the blocks that may hold the keys are read. In a partitioned index
+it is one of the file groups of the key's partition.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
@@ -16,13 +15,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudisql.errors import UnsupportedTableError
 from hudisql.format.hfile.hfile import HFileReader
 from hudisql.format.keys.key_table import KeyTable
 from hudisql.format.log_file.log_block import BlockType
 from hudisql.format.log_file.log_block_content import decode_delete_records
-from hudisql.format.metadata_table.metadata_keys import file_groups_of
 from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
 from hudisql.format.metadata_table.record_locations import (
     NOT_FOUND,
@@ -34,53 +33,65 @@ from hudisql.format.metadata_table.record_locations import (
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.recent_lookups import RecentLookups
+from hudisql.table.metadata_table.record_groups import RecordGroups, record_groups, rows_by_group
 from hudisql.table.slicing.committed_blocks import committed_blocks
 
-_FILE_ID: Final = re.compile(r"record-index-(\d{4,})-0", re.ASCII)
 _THREADS: Final = 16
 _recent: Final = RecentLookups()
 
 
-def has_readable_record_index(metadata: MetadataTable) -> bool:
-    """True if the table has an index of all its records whose file groups are all there."""
+def record_index_groups(metadata: MetadataTable) -> RecordGroups | None:
+    """The file groups of the record index; None without one, or if they are not all there."""
     if RECORD_INDEX not in metadata.indexes:
-        return False
-    slices = metadata.latest_slices(RECORD_INDEX)
-    numbers = [_FILE_ID.fullmatch(file_slice.file_id) for file_slice in slices]
-    return bool(slices) and [None if number is None else int(number[1]) for number in numbers] == list(
-        range(len(slices))
-    )
+        return None
+    return record_groups([file_slice.file_id for file_slice in metadata.latest_slices(RECORD_INDEX)])
 
 
-def find_records(metadata: MetadataTable, keys: pa.Array) -> RecordLocations:
+def find_records(metadata: MetadataTable, keys: pa.Array, paths: pa.Array | None = None) -> RecordLocations:
     """Where the rows with these record keys (texts) are; a key may occur several times.
 
-    Raises UnsupportedTableError if the table has no such index, CorruptTableError, StorageError.
+    A partitioned index is asked with the path of each key's partition. Raises UnsupportedTableError if the
+    table has no such index, CorruptTableError, StorageError.
     """
-    if not has_readable_record_index(metadata):
+    groups = record_index_groups(metadata)
+    if groups is None or groups.is_partitioned != (paths is not None):
+        extent = "the whole table" if paths is None else "each partition"
         raise UnsupportedTableError(
-            f"the metadata table of {metadata.table.base_path} has no index {RECORD_INDEX} of the whole table"
+            f"the metadata table of {metadata.table.base_path} has no index {RECORD_INDEX} of {extent}"
         )
-    slices = metadata.latest_slices(RECORD_INDEX)
+    encoded = paths if paths is None else paths.dictionary_encode()
     # Files of an index that was made again may have the names of the former ones.
-    state = (tuple(slices), metadata.counted_instants, metadata.table.timeline.completed)
+    slices = tuple(metadata.latest_slices(RECORD_INDEX))
+    state = (slices, metadata.counted_instants, metadata.table.timeline.completed)
     return _recent.find(
-        metadata.own.base_path, state, keys, lambda asked: _find_in_slices(metadata, slices, asked)
+        metadata.own.base_path,
+        state,
+        keys if encoded is None else keys_in_partitions(keys, encoded),
+        lambda rows: _find_in_groups(
+            metadata, groups, keys.take(rows), None if encoded is None else encoded.take(rows)
+        ),
     )
 
 
-def _find_in_slices(metadata: MetadataTable, slices: Sequence[FileSlice], keys: pa.Array) -> RecordLocations:
-    of_group = file_groups_of(keys, len(slices))
-    rows = [np.flatnonzero(of_group == number) for number in range(len(slices))]
-    wanted = [number for number in range(len(slices)) if len(rows[number])]
+def keys_in_partitions(keys: pa.Array, paths: pa.Array) -> pa.Array:
+    """Texts that are equal for equal keys in the same partition alone; `paths` as in `RecordGroups`."""
+    names = paths.dictionary.cast(keys.type).take(paths.indices)
+    return pc.binary_join_element_wise(names, keys, pa.scalar("\0", keys.type))
+
+
+def _find_in_groups(
+    metadata: MetadataTable, groups: RecordGroups, keys: pa.Array, paths: pa.Array | None
+) -> RecordLocations:
+    slices = {file_slice.file_id: file_slice for file_slice in metadata.latest_slices(RECORD_INDEX)}
+    rows = rows_by_group(groups.numbers_of(keys, paths))
     with ThreadPoolExecutor(_THREADS) as pool:
         found = pool.map(
-            lambda number: _find_in_group(metadata, slices[number], keys.take(pa.array(rows[number]))),
-            wanted,
+            lambda number: _find_in_group(
+                metadata, slices[groups.file_ids[number]], keys.take(pa.array(rows[number]))
+            ),
+            rows,
         )
-        return _together(
-            len(keys), [(rows[number], each) for number, each in zip(wanted, found, strict=True)]
-        )
+        return _together(len(keys), list(zip(rows.values(), found, strict=True)))
 
 
 def _together(count: int, parts: Sequence[tuple[npt.NDArray[np.int64], RecordLocations]]) -> RecordLocations:

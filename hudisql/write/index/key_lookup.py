@@ -88,7 +88,7 @@ def locate_keys(
     keys = sum(count for count, _ in sizes.values())
     length = sum(length for _, length in sizes.values())
     is_small = keys <= _MOST_KEYS_SENT and length <= _MOST_BYTES_SENT
-    if index.kind is IndexKind.RECORD_INDEX and is_small:
+    if index.kind in (IndexKind.RECORD_INDEX, IndexKind.RECORD_LEVEL_INDEX) and is_small:
         located = _located_by_record_index(spark, table, keyed, index, columns)
         if located is not None:
             return located, combined
@@ -136,17 +136,18 @@ def _lookups(table: HudiTable, paths: set[str] | None, columns: pa.Schema) -> li
 def _located_by_record_index(
     spark: SparkSession, table: HudiTable, keyed: CachedRows, index: RecordIndex, columns: pa.Schema
 ) -> DataFrame | None:
-    """The locations by the table's record index; None if it cannot be used.
+    """The locations by the table's record index; None if it cannot be used, as a partitioned one by an index
+    of the whole table.
 
     In merge-on-read tables without marks of deletes the place of a key is enough: its row is read only if
     `columns` decide whether it moves to another partition, other rows have null there. An index keeps the
     keys of rows that were marked as deletes, and copy-on-write changes read the rows anyway.
     """
-    metadata = record_index_of(table)
+    metadata = record_index_of(table, is_global=index.is_global)
     if metadata is None:
         return None
     keys, paths = _collect_keys_and_paths(keyed)
-    locations = look_up_keys(metadata, keys)
+    locations = look_up_keys(metadata, keys, None if index.is_global else paths)
     if locations is None:
         return None
     lookups = _lookups(table, {path for path, _ in locations.groups}, columns)
@@ -157,13 +158,14 @@ def _located_by_record_index(
     is_read = is_known
     if table.is_merge_on_read and not has_delete_marks(table):
         is_read = np.zeros(len(keys), np.bool_)
-        if index.moves_rows and len(columns):
+        if index.is_global and index.moves_rows and len(columns):
             is_read = is_known & ~_stays(locations, paths)
     numbers = np.unique(locations.numbers[is_read]).tolist()
     searched = [lookup for lookup in (slices[number] for number in numbers) if lookup is not None]
     known = np.flatnonzero(is_known & ~is_read)
     if searched:
-        sent = _SentKeys({(_ANYWHERE, None): keys.filter(pa.array(is_read))})
+        wanted = pa.array(is_read)
+        sent = _sent_keys(table, keys.filter(wanted), paths.filter(wanted), index)
         stored = _stored_rows(spark, table.storage, searched, columns, index, sent)
         if not len(known):
             return stored
@@ -231,7 +233,11 @@ def _collect_keys_and_paths(keyed: CachedRows) -> tuple[pa.Array, pa.Array]:
 
 
 def _collect_keys(table: HudiTable, keyed: CachedRows, index: RecordIndex) -> _SentKeys:
-    keys, of_keys = _collect_keys_and_paths(keyed)
+    return _sent_keys(table, *_collect_keys_and_paths(keyed), index)
+
+
+def _sent_keys(table: HudiTable, keys: pa.Array, of_keys: pa.Array, index: RecordIndex) -> _SentKeys:
+    """The keys, whose rows belong in the partitions with the paths `of_keys`."""
     if index.is_global:
         return _SentKeys({(_ANYWHERE, None): keys})
     paths = of_keys.dictionary_encode()

@@ -23,6 +23,8 @@ class IndexKind(StrEnum):
     GLOBAL_SIMPLE = "GLOBAL_SIMPLE"
     RECORD_INDEX = "RECORD_INDEX"
     """The record index of the table's metadata table tells the file group of a key."""
+    RECORD_LEVEL_INDEX = "RECORD_LEVEL_INDEX"
+    """A partitioned record index tells it, in the partition of the row."""
     BUCKET = "BUCKET"
     """A hash of the key determines a row's file group in its partition."""
 

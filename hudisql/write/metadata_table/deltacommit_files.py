@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hudisql.errors import PathExistsError, StorageError
+from hudisql.errors import CorruptTableError, PathExistsError, StorageError
 from hudisql.format.hfile.hfile_cells import EncodedCells, cells_of
 from hudisql.format.metadata_table.metadata_keys import file_groups_of
+from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
 from hudisql.format.metadata_table.metadata_writing import encode_metadata_file, metadata_blocks
 from hudisql.format.paths.file_names import HFILE, parse_base_file_name, parse_log_file_name
 from hudisql.format.timeline.commit_metadata import CommitMetadata, LogWriteStat, WriteStat
@@ -26,6 +27,7 @@ from hudisql.format.timeline.instant import DELTA_COMMIT, Instant, InstantState,
 from hudisql.format.timeline.timeline_layout import TimelineLayout
 from hudisql.storage import FileInfo, Storage, join
 from hudisql.table.metadata_table.metadata_table import MetadataTable
+from hudisql.table.metadata_table.record_groups import record_groups, rows_by_group
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.slicing.file_groups import FileGroupVersions, group_files
 from hudisql.write.handle.log_file import instants_of_blocks, write_log_file
@@ -38,12 +40,16 @@ _WRITE_TOKEN: Final = "0-0-0"
 class IndexUpdate:
     """The new records of an index, and the keys (texts) that it loses.
 
-    `group_keys` gives for keys and a number of file groups the number of the one of each key.
+    `group_keys` gives for keys and a number of file groups the number of the one of each key. Of a
+    partitioned record index, `paths` are those of the partitions of the records, `deleted_paths` those of the
+    deleted keys (`RecordGroups`).
     """
 
     records: EncodedCells = field(default_factory=lambda: cells_of({}))
     deleted: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
     group_keys: Callable[[pa.Array, int], npt.NDArray[np.int64]] = file_groups_of
+    paths: pa.Array | None = None
+    deleted_paths: pa.Array | None = None
 
 
 IndexUpdates = Mapping[str, IndexUpdate]
@@ -69,7 +75,8 @@ class _GroupUpdate:
 def write_deltacommit(metadata: MetadataTable, instant_time: str, updates: IndexUpdates) -> None:
     """Write the updates of the table's action with this instant time, under the caller's lock.
 
-    An earlier attempt of the same action is undone first. Raises StorageError.
+    An earlier attempt of the same action is undone first. Raises StorageError, CorruptTableError if file
+    groups of a partitioned record index are missing.
     """
     if has_instant(metadata, instant_time):
         undo(metadata, instant_time)
@@ -128,18 +135,46 @@ def _groups_of(
     groups: Mapping[str, FileGroupVersions] = {}
     if not metadata.own.timeline.layout.has_completion_times:
         groups = group_files(entries, HFILE)
-    of_records = update.group_keys(update.records.keys, len(file_ids))
-    of_deleted = update.group_keys(update.deleted, len(file_ids))
-    for number in np.union1d(of_records, of_deleted).tolist():
+    if update.paths is None:
+        of_records = update.group_keys(update.records.keys, len(file_ids))
+        of_deleted = update.group_keys(update.deleted, len(file_ids))
+        new: list[int] = []
+    else:
+        file_ids, new, of_records, of_deleted = _partitioned(file_ids, update)
+    records, deleted = rows_by_group(of_records), rows_by_group(of_deleted)
+    none = np.zeros(0, np.int64)
+    for number in sorted({*records, *deleted, *new}):
         group = _GroupUpdate(
             index,
             file_ids[number],
             instant_time,
             1,
-            update.records.take(np.flatnonzero(of_records == number)),
-            update.deleted.filter(pa.array(of_deleted == number)),
+            update.records.take(records.get(number, none)),
+            update.deleted.take(pa.array(deleted.get(number, none))),
         )
         yield _on_latest_slice(metadata, group, groups[group.file_id]) if groups else group
+
+
+def _partitioned(
+    file_ids: Sequence[str], update: IndexUpdate
+) -> tuple[list[str], list[int], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The file ids of a partitioned record index, with those of new partitions of the table.
+
+    Then the places among them of the new ones, of the records, and of the deleted keys.
+    """
+    before = record_groups(file_ids)
+    if before is None:
+        raise CorruptTableError(
+            f"the metadata table has other file groups of the index {RECORD_INDEX} than it should have",
+            hint="drop the index with DROP INDEX record_index",
+        )
+    groups = before.with_new_partitions(update.paths)
+    of_records = groups.numbers_of(update.records.keys, update.paths)
+    of_deleted = groups.numbers_of(update.deleted, update.deleted_paths)
+    known = {*file_ids}
+    # Hudi takes the hash of a key modulo the number of file groups that are there.
+    new = [number for number, file_id in enumerate(groups.file_ids) if file_id not in known]
+    return [*groups.file_ids], new, of_records, of_deleted
 
 
 def _on_latest_slice(

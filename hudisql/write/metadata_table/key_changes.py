@@ -31,7 +31,12 @@ from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.metadata_table import MetadataTable
-from hudisql.table.metadata_table.record_lookup import find_records
+from hudisql.table.metadata_table.record_lookup import (
+    find_records,
+    keys_in_partitions,
+    record_index_groups,
+)
+from hudisql.write.metadata_table.deltacommit_files import IndexUpdate
 from hudisql.write.metadata_table.group_writes import GroupWrite
 
 _THREADS: Final = 8
@@ -56,6 +61,15 @@ class PlacedKeys:
     def take(self, rows: _Numbers) -> PlacedKeys:
         """Those of these rows."""
         return PlacedKeys(self.keys.take(pa.array(rows)), self.numbers[rows])
+
+    def paths(self, of_groups: pa.Array | None) -> pa.Array | None:
+        """The path of each key's partition by the paths of the file groups, encoded as a dictionary."""
+        return None if of_groups is None else of_groups.take(pa.array(self.numbers))
+
+    def in_partitions(self, of_groups: pa.Array | None) -> pa.Array:
+        """The keys themselves, or with the paths of file groups texts that tell keys of each partition."""
+        paths = self.paths(of_groups)
+        return self.keys if paths is None else keys_in_partitions(self.keys, paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,35 +146,55 @@ def _placed(of_groups: Sequence[pa.Array]) -> PlacedKeys:
     return PlacedKeys(pa.concat_arrays([_NO_KEYS, *of_groups]), numbers)
 
 
-def index_changes(
-    metadata: MetadataTable, changes: KeyChanges, instant_time: str
-) -> tuple[EncodedCells, pa.Array] | None:
-    """The new records of the index `record_index`, and the keys that it loses.
+def index_changes(metadata: MetadataTable, changes: KeyChanges, instant_time: str) -> IndexUpdate | None:
+    """The update of the index `record_index`.
 
-    None if a key has rows in two file groups, has come twice, or is too long. Looks up the keys that came or
-    left. Raises CorruptTableError, UnsupportedTableError, StorageError.
+    None if a key has rows in two file groups (in a partitioned index: of one partition), has come twice, or
+    is too long. Looks up the keys that came or left. Raises CorruptTableError, UnsupportedTableError,
+    StorageError.
     """
-    present, gone = changes.present, changes.gone
-    if has_too_long_keys(present.keys) or repeated_keys(present.keys):
+    present, gone, paths = changes.present, changes.gone, None
+    groups = record_index_groups(metadata)
+    if groups is not None and groups.is_partitioned:
+        if _has_unfinished_commits(metadata, instant_time):
+            return None
+        paths = pa.array([path for path, _ in changes.groups], pa.string()).dictionary_encode()
+    present_rows, gone_rows = present.in_partitions(paths), gone.in_partitions(paths)
+    if has_too_long_keys(present.keys) or repeated_keys(present_rows):
         return None
-    current = _current_groups(metadata, changes, present.keys)
-    if not _all_left(present, current, gone):
+    current = _current_groups(metadata, changes, present, paths)
+    rows = np.flatnonzero((current != NOT_FOUND) & (current != present.numbers))
+    if not _all_left(present_rows.take(pa.array(rows)), current[rows], gone_rows, gone.numbers):
         return None
     is_moved = current != present.numbers
-    left = gone.take(np.flatnonzero(KeyTable(present.keys).find(gone.keys) < 0))
-    left = left.take(np.flatnonzero(_current_groups(metadata, changes, left.keys) == left.numbers))
+    left = gone.take(np.flatnonzero(KeyTable(present_rows).find(gone_rows) < 0))
+    left = left.take(np.flatnonzero(_current_groups(metadata, changes, left, paths) == left.numbers))
+    left = left.take(np.flatnonzero(~_are_repeated(left.in_partitions(paths))))
+    moved = present.take(np.flatnonzero(is_moved))
     inserted = milliseconds_of(instant_time)
-    records = EncodedCells(
-        present.keys.filter(pa.array(is_moved)),
-        present.numbers[is_moved],
-        [encode_location(group, inserted) for group in changes.groups],
+    values = [encode_location(group, inserted) for group in changes.groups]
+    return IndexUpdate(
+        EncodedCells(moved.keys, moved.numbers, values),
+        left.keys.cast(pa.string()),
+        paths=moved.paths(paths),
+        deleted_paths=left.paths(paths),
     )
-    return records, pc.unique(left.keys).cast(pa.string())
 
 
 def repeated_keys(keys: pa.Array) -> int:
     """How many of the keys have come before."""
-    return int(np.count_nonzero(KeyTable(keys).find(keys) != np.arange(len(keys))))
+    return int(np.count_nonzero(_are_repeated(keys)))
+
+
+def _has_unfinished_commits(metadata: MetadataTable, instant_time: str) -> bool:
+    """True if others have written to the index; their rollback would remove file groups of new partitions."""
+    pending = {instant.timestamp for instant in metadata.table.timeline.pending} - {instant_time}
+    return any(instant.timestamp in pending for instant in metadata.own.timeline.instants)
+
+
+def _are_repeated(keys: pa.Array) -> npt.NDArray[np.bool_]:
+    repeated: npt.NDArray[np.bool_] = KeyTable(keys).find(keys) != np.arange(len(keys))
+    return repeated
 
 
 def has_too_long_keys(keys: pa.Array) -> bool:
@@ -168,9 +202,14 @@ def has_too_long_keys(keys: pa.Array) -> bool:
     return len(keys) > 0 and pc.max(pc.binary_length(keys)).as_py() > _MOST_KEY_BYTES
 
 
-def _current_groups(metadata: MetadataTable, changes: KeyChanges, keys: pa.Array) -> _Numbers:
-    """The number of the file group that the index has for each key; another one below 0 for other groups."""
-    found = find_records(metadata, keys)
+def _current_groups(
+    metadata: MetadataTable, changes: KeyChanges, placed: PlacedKeys, paths: pa.Array | None
+) -> _Numbers:
+    """The number of the file group that the index has for each key; another one below 0 for other groups.
+
+    In a partitioned index the keys are looked up in the partitions where they are placed.
+    """
+    found = find_records(metadata, placed.keys, placed.paths(paths))
     number_of = {group: number for number, group in enumerate(changes.groups)}
     # The last one stands for keys that are not found.
     own = np.array([*(number_of.get(group, _ELSEWHERE) for group in found.groups), NOT_FOUND])
@@ -178,13 +217,15 @@ def _current_groups(metadata: MetadataTable, changes: KeyChanges, keys: pa.Array
     return numbers
 
 
-def _all_left(present: PlacedKeys, current: _Numbers, gone: PlacedKeys) -> bool:
-    """True if the keys that the index has in other file groups have left these by the same commit."""
-    rows = np.flatnonzero((current != NOT_FOUND) & (current != present.numbers))
-    if not len(rows):
+def _all_left(keys: pa.Array, current: _Numbers, gone: pa.Array, left: _Numbers) -> bool:
+    """True if the keys, which the index has in the file groups `current`, have left these by the same commit.
+
+    `gone` are keys that have left the file groups `left`.
+    """
+    if not len(keys):
         return True
-    at = KeyTable(gone.keys).find(present.keys.take(pa.array(rows)))
-    return bool(((at >= 0) & (gone.numbers[at] == current[rows])).all()) if len(gone.keys) else False
+    at = KeyTable(gone).find(keys)
+    return bool(((at >= 0) & (left[at] == current)).all()) if len(gone) else False
 
 
 def milliseconds_of(instant_time: str) -> int:

@@ -265,7 +265,7 @@ def _record_updates(metadata: MetadataTable, keys: KeyChanges | None, instant_ti
     if keys is not None:
         with suppress(CorruptTableError, UnsupportedTableError):
             changes = index_changes(metadata, keys, instant_time)
-    return {} if changes is None else {RECORD_INDEX: IndexUpdate(*changes)}
+    return {} if changes is None else {RECORD_INDEX: changes}
 
 
 def write_clean(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,9 +29,14 @@ def test_a_look_up_answers_as_the_index_does_and_asks_only_for_other_keys(
     for table, state, numbers in steps:
         asked: list[int] = []
 
-        def look_up(keys: pa.Array, state: int = state, asked: list[int] = asked) -> RecordLocations:
-            asked += [int(key) for key in keys.to_pylist()]
-            places = [_located(state, int(key)) for key in keys.to_pylist()]
+        def look_up(
+            rows: npt.NDArray[np.int64],
+            state: int = state,
+            numbers: list[int] = numbers,
+            asked: list[int] = asked,
+        ) -> RecordLocations:
+            asked += [numbers[row] for row in rows]
+            places = [_located(state, numbers[row]) for row in rows]
             groups = sorted({place[0] for place in places if place is not None})
             return RecordLocations(
                 tuple((group, "id") for group in groups),

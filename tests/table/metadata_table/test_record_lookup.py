@@ -17,9 +17,10 @@ from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.metadata_table import MetadataTable, open_metadata_table
-from hudisql.table.metadata_table.record_lookup import find_records, has_readable_record_index
+from hudisql.table.metadata_table.record_lookup import find_records, record_index_groups
 from hudisql.write.index.slice_key_lookup import SliceLookup, read_keys
 
+KEYS = pa.array([f"k{number:04}" for number in range(40)] * 2)
 GOLDEN = Path(__file__).parents[2] / "golden"
 
 
@@ -41,9 +42,9 @@ def test_every_key_is_found_where_it_is(golden: Callable[[str], Any], name: str)
         for key in batch.column(0).to_pylist()
     }
     # Also keys that are deleted, and keys that never were there.
-    keys = [f"k{number:04}" for number in range(40)] * 2
+    keys = KEYS.to_pylist()
     assert set(stored) < set(keys)
-    found = find_records(metadata, pa.array(keys))
+    found = find_records(metadata, KEYS)
     located = [None if number < 0 else found.groups[number] for number in found.numbers]
     assert located == [stored.get(key) for key in keys]
     records = json.loads((GOLDEN / f"{name}.json").read_text())["mdt"]["partitions"]["record_index"]
@@ -53,13 +54,25 @@ def test_every_key_is_found_where_it_is(golden: Callable[[str], Any], name: str)
     ]
 
 
-def test_an_index_with_groups_of_each_partition_is_not_read(
+def test_an_index_with_groups_of_each_partition_is_read_by_key_and_partition(
     golden: Callable[[str], Any], tmp_path: Path
 ) -> None:
+    whole = find_records(_open(golden("v9_cow_mdt_compacted").table), KEYS)
     path = shutil.copytree(golden("v9_cow_mdt_compacted").table, tmp_path / "table")
     for file in Path(path, ".hoodie/metadata/record_index").glob("*record-index-*"):
-        file.rename(file.with_name(file.name.replace("record-index-", "record-index-dt=1-")))
+        file.rename(file.with_name(file.name.replace("record-index-", "record-index-dt%3D1-")))
     metadata = _open(path)
-    assert not has_readable_record_index(metadata)
+    groups = record_index_groups(metadata)
+    assert groups is not None
+    assert groups.is_partitioned
     with pytest.raises(UnsupportedTableError, match="no index record_index of the whole table"):
-        find_records(metadata, pa.array(["k0000"]))
+        find_records(metadata, KEYS)
+    # The keys that were looked up before are not taken for those of another partition.
+    for paths in (["dt=1"], ["dt=2"], ["dt=1", "dt=2"], ["dt=2", "dt=1"]):
+        of_keys = [paths[row % len(paths)] for row in range(len(KEYS))]
+        found = find_records(metadata, KEYS, pa.array(of_keys))
+        expected = [
+            None if path == "dt=2" or number < 0 else whole.groups[number]
+            for path, number in zip(of_keys, whole.numbers, strict=True)
+        ]
+        assert [None if number < 0 else found.groups[number] for number in found.numbers] == expected

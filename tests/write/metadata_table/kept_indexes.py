@@ -30,3 +30,23 @@ def assert_finds_all_keys(metadata: MetadataTable) -> None:
     found = find_records(metadata, pa.array(list(places), pa.string()))
     assert [found.groups[number] if number >= 0 else None for number in found.numbers] == [*places.values()]
     assert metadata.read_records(RECORD_INDEX).keys.to_pylist() == sorted(places)
+
+
+def assert_finds_all_rows_by_partition(metadata: MetadataTable) -> None:
+    """The partitioned record index has the place of each key in each partition, and no other keys."""
+    table = metadata.table
+    config = log_merge_config_of(table)
+    stored = sorted(
+        (file_slice.partition_path, key, file_slice.file_id)
+        for file_slice in load_file_slices(table)
+        for key in keys_of_slice(table.storage, config, file_slice).to_pylist()
+    )
+    paths, keys, file_ids = zip(*stored, strict=True)
+    found = find_records(metadata, pa.array(keys), pa.array(paths))
+    places = [found.groups[number] if number >= 0 else None for number in found.numbers]
+    assert places == list(zip(paths, file_ids, strict=True))
+    records = metadata.read_records(RECORD_INDEX)
+    indexed = zip(records.values.to_pylist(), records.keys.to_pylist(), strict=True)
+    assert sorted((value["partitionName"], key) for value, key in indexed) == list(
+        zip(paths, keys, strict=True)
+    )

@@ -1,0 +1,182 @@
+"""The partitioned record index of Apache Hudi 1.2: hudisql keeps it, and both go on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from hudisql.table.metadata_table.kept_metadata_table import find_kept
+from hudisql.write.metadata_table import metadata_compaction
+from tests.oracle.client import HudiOracle
+from tests.write.metadata_table.kept_indexes import assert_finds_all_rows_by_partition
+
+pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
+
+Row = tuple[str, int, str, str]
+BY_INDEX = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
+BY_LISTING = {"hoodie.metadata.enable": "false", "hoodie.enable.data.skipping": "false"}
+OURS = (
+    "UPDATE {t} SET note = 'ours' WHERE id IN ('k03', 'k14')",
+    "DELETE FROM {t} WHERE id IN ('k20', 'k21')",
+    "INSERT INTO {t} VALUES ('k00', 2, 'ours', 'dt=1/2 %'), ('k99', 2, 'ours', 'dt=1/2 %'), "
+    "('k00', 2, 'ours', 'p1')",
+    "UPDATE {t} SET dt = 'p2' WHERE id IN ('k06', 'k99')",
+    "UPDATE {t} SET dt = 'p7', note = 'moved' WHERE id = 'k09'",
+    "MERGE INTO {t} t USING (SELECT 'k30' AS id, 'p0' AS dt UNION ALL SELECT 'k31', 'p1' UNION ALL "
+    "SELECT 'k31', 'p8') s ON t.id = s.id AND t.dt = s.dt WHEN MATCHED THEN UPDATE SET note = 'merged' "
+    "WHEN NOT MATCHED THEN INSERT (id, seq, note, dt) VALUES (s.id, 3, 'merged', s.dt)",
+    "MERGE INTO {t} t USING (SELECT 'k33' AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE",
+)
+OURS_OF_PARTITIONS = (
+    "INSERT OVERWRITE {t} PARTITION (dt = 'p2') SELECT id, seq + 1, 'kept' FROM {t} WHERE dt = 'p2' AND "
+    "id < 'k20'",
+    "ALTER TABLE {t} DROP PARTITION (dt = 'p1')",
+    "INSERT INTO {t} VALUES ('k00', 5, 'again', 'p1'), ('k01', 5, 'again', 'p1')",
+    "CALL run_clustering(table => '{t}')",
+    "CALL run_clean(table => '{t}', retain_commits => 1)",
+)
+FILTERS: tuple[tuple[tuple[str, ...], str | None], ...] = (
+    *((("k00",), partition) for partition in (None, "p0", "p1", "dt=1/2 %")),
+    *((("k06", "k09", "k20", "k31"), partition) for partition in (None, "p2", "p8")),
+)
+"""Record keys, and a partition or none."""
+COMPACTION = "CALL run_compaction(op => 'scheduleandexecute', table => '{t}')"
+
+
+@dataclass
+class PartitionedIndex:
+    """A table of 1.2 with a partitioned record index, in hudisql's session called `name`."""
+
+    oracle: HudiOracle
+    session: Any
+    path: str
+    name: str
+    options: Mapping[str, str]
+
+    def theirs(self, *rows: Row, **options: str) -> None:
+        """1.2 upserts the rows, or runs another operation with them."""
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        table = pa.table(dict(zip(("id", "seq", "note", "dt"), columns, strict=True)))
+        self.oracle.upsert(table, self.path, {**self.options, **options})
+        self.check()
+
+    def ours(self, statement: str) -> None:
+        """hudisql's statement keeps the index."""
+        self.session.sql(statement.replace("{t}", self.name))
+        self.check_index()
+
+    def check(self) -> None:
+        """Both read the same rows, and find them by key and partition."""
+        self.check_index()
+        read = self.oracle.read(self.path, options=BY_LISTING)
+        whole = sorted(tuple(row.values()) for row in read.select(["id", "seq", "note", "dt"]).to_pylist())
+        ours = self.session.sql(f"SELECT id, seq, note, dt FROM {self.name}").rows
+        assert sorted(tuple(row) for row in ours) == whole
+        assert len({(row[0], row[3]) for row in whole}) == len(whole)
+        found = [
+            sorted(
+                (number, row[1])
+                for number, (keys, partition) in enumerate(FILTERS)
+                for row in whole
+                if row[0] in keys and partition in (None, row[3])
+            ),
+            sorted(tuple(row) for row in self.session.sql(_of_filters(self.name)).rows),
+        ]
+        self.oracle.view("by_partition", self.path, options=BY_INDEX)
+        theirs = self.oracle.sql(_of_filters("by_partition")).to_pylist()
+        found.append(sorted(tuple(row.values()) for row in theirs))
+        assert found == [found[0]] * 3
+
+    def check_index(self) -> None:
+        """The metadata table is kept with the index, which has a place for each row alone."""
+        metadata = find_kept(open_table(Storage(), self.path))
+        assert metadata is not None
+        assert_finds_all_rows_by_partition(metadata)
+
+
+def _made(
+    oracle: HudiOracle, session: Any, directory: Path, table_type: str, version: int, groups: int
+) -> PartitionedIndex:
+    name = f"by_partition_{table_type[:5].lower()}_{version}_{groups}"
+    options = {
+        "hoodie.table.name": name,
+        "hoodie.datasource.write.table.type": table_type,
+        "hoodie.write.table.version": str(version),
+        "hoodie.write.auto.upgrade": "false",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.precombine.field": "seq",
+        "hoodie.datasource.write.partitionpath.field": "dt",
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+        "hoodie.datasource.write.partitionpath.urlencode": "true",
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.index.column.stats.enable": "true",
+        "hoodie.metadata.record.level.index.enable": "true",
+        "hoodie.metadata.record.level.index.min.filegroup.count": str(groups),
+        "hoodie.index.type": "RECORD_LEVEL_INDEX",
+    }
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    made = PartitionedIndex(oracle, session, str(directory / "t"), f"oracle.{name}", options)
+    columns = [list(column) for column in zip(*_rows(40, 1, "first"), strict=True)]
+    rows = pa.table(dict(zip(("id", "seq", "note", "dt"), columns, strict=True)))
+    oracle.upsert(rows, made.path, options)
+    session.sql(f"CREATE TABLE {made.name} USING hudi LOCATION '{made.path}'")
+    made.check_index()
+    return made
+
+
+def _of_filters(relation: str) -> str:
+    """For each filter its number, with the `seq` of each of its rows."""
+    wheres = [
+        f"id IN ({', '.join(map(repr, keys))})" + (f" AND dt = '{partition}'" if partition else "")
+        for keys, partition in FILTERS
+    ]
+    return " UNION ALL ".join(
+        f"SELECT {number} AS filter, seq FROM {relation} WHERE {where}" for number, where in enumerate(wheres)
+    )
+
+
+def _rows(count: int, seq: int, note: str) -> Iterator[Row]:
+    return ((f"k{number:02}", seq, note, f"p{number % 3}") for number in range(count))
+
+
+@pytest.mark.parametrize(
+    ("table_type", "version", "groups"),
+    [
+        ("COPY_ON_WRITE", 9, 1),
+        ("MERGE_ON_READ", 9, 3),
+        ("MERGE_ON_READ", 8, 1),
+    ],
+)
+def test_both_keep_a_partitioned_record_index(
+    session: Any,
+    oracle_120: HudiOracle,
+    table_type: str,
+    version: int,
+    groups: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metadata_compaction, "LEAST_DELTA_COMMITS", 3)
+    table = _made(oracle_120, session, tmp_path, table_type, version, groups)
+    for statement in OURS:
+        table.ours(statement)
+    table.check()
+    table.theirs(*_rows(12, 4, "theirs"), ("new", 4, "theirs", "p9"), ("new", 4, "theirs", "dt=1/2 %"))
+    deletes = {"hoodie.datasource.write.operation": "delete"}
+    table.theirs(("k31", 9, "", "p8"), ("k01", 9, "", "p1"), **deletes)
+    services = (COMPACTION,) if table_type == "MERGE_ON_READ" else ()
+    for statement in (*services, *OURS_OF_PARTITIONS):
+        table.ours(statement)
+    table.check()
+    table.theirs(*_rows(30, 6, "theirs"), **{"hoodie.metadata.compact.max.delta.commits": "1"})
+    for statement in OURS[:2]:
+        table.ours(statement)
+    table.check()
+    assert list(Path(table.path, ".hoodie/metadata/record_index").glob("*.hfile"))

@@ -1,0 +1,105 @@
+"""A partitioned record index is kept by all changes; Apache Hudi's own is in `tests/oracle`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hudisql.console import SilentConsole
+from hudisql.errors import UnsupportedStatementError
+from hudisql.format.paths.partition_path import escape_partition_value
+from hudisql.read.scan.record_skipping import look_up_keys
+from hudisql.storage import Storage
+from hudisql.table.files.snapshot import load_file_slices
+from hudisql.table.hudi_table import open_table
+from hudisql.table.metadata_table.kept_metadata_table import find_kept
+from hudisql.table.metadata_table.metadata_table import MetadataTable
+from hudisql.write.index import key_lookup
+from hudisql.write.metadata_table import metadata_compaction
+from tests.soak import parameters
+from tests.sql.changed_tables import setting
+from tests.write.metadata_table.kept_indexes import assert_finds_all_rows_by_partition
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+CHANGES = (
+    "INSERT INTO {t} VALUES (1, 2, 'x/y=%'), (50, 2, 'x/y=%'), (51, 2, 'p0')",
+    "UPDATE {t} SET dt = 'p1' WHERE id IN (2, 50)",
+    "DELETE FROM {t} WHERE id IN (1, 3) AND dt = 'p0'",
+    "INSERT OVERWRITE {t} PARTITION (dt = 'p0') SELECT id, seq + 1 FROM {t} WHERE dt = 'p0' AND id < 10",
+    "ALTER TABLE {t} DROP PARTITION (dt = 'p1')",
+    "INSERT INTO {t} VALUES (2, 5, 'p1'), (1, 5, 'p0')",
+)
+
+
+def _with_partitioned_index(session: Any, path: Path, table_type: str) -> str:
+    """A table with one partition, whose record index becomes one of that partition."""
+    name = f"by_partition.{table_type}"
+    session.sql("CREATE DATABASE IF NOT EXISTS by_partition")
+    session.sql(
+        f"CREATE TABLE {name} (id INT, seq INT, dt STRING) USING hudi PARTITIONED BY (dt) LOCATION '{path}' "
+        f"TBLPROPERTIES (type = '{table_type}', primaryKey = 'id', preCombineField = 'seq', "
+        "'hoodie.write.table.version' = '9')"
+    )
+    session.sql(f"INSERT INTO {name} SELECT CAST(id AS INT), 1, 'p0' FROM range(40)")
+    session.sql(f"CREATE INDEX record_index ON {name} (id)")
+    (partition,) = {found.partition_path for found in load_file_slices(open_table(Storage(), str(path)))}
+    of_partition = f"record-index-{escape_partition_value(partition)}-"
+    for file in Path(path, ".hoodie/metadata/record_index").glob("*record-index-*"):
+        file.rename(file.with_name(file.name.replace("record-index-", of_partition)))
+    definitions = Path(path, ".hoodie/.index_defs/index.json")
+    document = json.loads(definitions.read_text())
+    document["indexDefinitions"]["record_index"]["indexOptions"]["isPartitioned"] = "true"
+    definitions.write_text(json.dumps(document))
+    return name
+
+
+def _checked(path: Path) -> MetadataTable:
+    metadata = find_kept(open_table(Storage(), str(path)))
+    assert metadata is not None
+    assert_finds_all_rows_by_partition(metadata)
+    return metadata
+
+
+@pytest.mark.parametrize("table_type", parameters(["cow", "mor"], in_ci=["mor"]))
+def test_changes_keep_the_place_of_each_key_in_each_partition(
+    session: Any, tmp_path: Path, table_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata_compaction, "LEAST_DELTA_COMMITS", 3)
+    said: list[str] = []
+    monkeypatch.setattr(SilentConsole, "warning", lambda _, text: said.append(text))
+    path = tmp_path / "t"
+    name = _with_partitioned_index(session, path, table_type)
+    for statement in CHANGES:
+        session.sql(statement.replace("{t}", name))
+        metadata = _checked(path)
+    groups = {file_slice.file_id for file_slice in metadata.latest_slices("record_index")}
+    assert len(groups) == 10 + 2
+    assert said == []
+    _upsert_by_the_index(session, name, monkeypatch)
+    _checked(path)
+    with pytest.raises(UnsupportedStatementError, match="has the index record_index, which hudisql cannot"):
+        session.sql(f"CREATE INDEX by_seq ON {name} (seq)")
+    session.sql(f"DROP TABLE {name}")
+
+
+def _upsert_by_the_index(session: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key in another partition is another row."""
+    answers: list[Any] = []
+
+    def looked_up(*arguments: Any) -> Any:
+        answers.append(look_up_keys(*arguments))
+        return answers[-1]
+
+    monkeypatch.setattr(key_lookup, "look_up_keys", looked_up)
+    rows = [(1, 9, "p0"), (4, 9, "p0"), (4, 9, "p1"), (70, 9, "p5")]
+    frame = session.spark.createDataFrame(rows, "id int, seq int, dt string")
+    with setting(session, "hudisql.driver.max.bytes", "0"):
+        session.write(frame, name, "upsert", **{"hoodie.index.type": "RECORD_LEVEL_INDEX"})
+    assert [len(locations.groups) for locations in answers] == [1]
+    found = session.sql(f"SELECT id, seq, dt FROM {name} WHERE seq = 9 OR id IN (1, 4, 70)").rows
+    assert sorted(tuple(row) for row in found) == [
+        *[(1, 2, "x/y=%"), (1, 9, "p0"), (4, 9, "p0"), (4, 9, "p1"), (70, 9, "p5")]
+    ]
