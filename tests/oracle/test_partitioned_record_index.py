@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from hudisql.console import SilentConsole
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
@@ -102,9 +103,16 @@ class PartitionedIndex:
 
 
 def _made(
-    oracle: HudiOracle, session: Any, directory: Path, table_type: str, version: int, groups: int
+    oracle: HudiOracle,
+    session: Any,
+    directory: Path,
+    table_type: str,
+    version: int,
+    groups: int,
+    *,
+    partition: str = "dt",
 ) -> PartitionedIndex:
-    name = f"by_partition_{table_type[:5].lower()}_{version}_{groups}"
+    name = f"by_partition_{table_type[:5].lower()}_{version}_{groups}{partition}"
     options = {
         "hoodie.table.name": name,
         "hoodie.datasource.write.table.type": table_type,
@@ -112,7 +120,7 @@ def _made(
         "hoodie.write.auto.upgrade": "false",
         "hoodie.datasource.write.recordkey.field": "id",
         "hoodie.datasource.write.precombine.field": "seq",
-        "hoodie.datasource.write.partitionpath.field": "dt",
+        "hoodie.datasource.write.partitionpath.field": partition,
         "hoodie.datasource.write.hive_style_partitioning": "true",
         "hoodie.datasource.write.partitionpath.urlencode": "true",
         "hoodie.metadata.enable": "true",
@@ -180,3 +188,27 @@ def test_both_keep_a_partitioned_record_index(
         table.ours(statement)
     table.check()
     assert list(Path(table.path, ".hoodie/metadata/record_index").glob("*.hfile"))
+
+
+def test_secondary_indexes_go_and_the_index_of_a_table_without_partitions_stays(
+    session: Any, oracle_120: HudiOracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    table = _made(oracle_120, session, tmp_path, "MERGE_ON_READ", 9, 2, partition="")
+    lock = "org.apache.hudi.client.transaction.lock.InProcessLockProvider"
+    settings = {**table.options, "hoodie.write.lock.provider": lock}
+    for key, value in settings.items():
+        oracle_120.sql(f"SET {key}={value}")
+    try:
+        oracle_120.sql(f"CREATE INDEX notes ON {table.name} (note)")
+    finally:
+        for key in settings:
+            oracle_120.sql(f"RESET {key}")
+        oracle_120.sql("SET hoodie.metadata.enable=false")
+    assert "secondary_index_notes" in open_table(Storage(), table.path).properties.metadata_partitions
+    monkeypatch.setattr(SilentConsole, "warning", lambda _, text: said.append(text))
+    table.ours("UPDATE {t} SET note = 'ours' WHERE id IN ('k03', 'k14')")
+    assert [text for text in said if "dropped secondary_index_notes of its metadata table" in text] == said
+    table.ours("DELETE FROM {t} WHERE id = 'k20'")
+    table.ours("INSERT INTO {t} VALUES ('k50', 2, 'ours', 'none')")
+    table.theirs(*_rows(30, 6, "theirs"), ("k50", 3, "theirs", "none"))
