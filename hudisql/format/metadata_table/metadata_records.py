@@ -29,6 +29,8 @@ RECORD_INDEX: Final = "record_index"
 BLOOM_FILTERS: Final = "bloom_filters"
 SECONDARY_PREFIX: Final = "secondary_index_"
 """The beginning of the names of secondary indexes."""
+EXPRESSION_PREFIX: Final = "expr_index_"
+"""The beginning of the names of expression indexes."""
 ALL_PARTITIONS: Final = "__all_partitions__"
 """The key of the record of `files` that lists the partitions."""
 NON_PARTITIONED: Final = "."
@@ -46,12 +48,12 @@ _FIELD_OF_INDEX: Final[Mapping[str, str]] = MappingProxyType(
 _SCHEMA: Final = b"schema"
 _SECONDARY_FIELD: Final = "SecondaryIndexMetadata"
 READ_INDEXES: Final = tuple(_FIELD_OF_INDEX)
-"""The indexes whose records are read, beside secondary indexes."""
+"""The indexes whose records are read, beside secondary indexes and expression indexes."""
 
 
 def has_read_records(index: str) -> bool:
     """True for indexes whose records are read."""
-    return index in _FIELD_OF_INDEX or index.startswith(SECONDARY_PREFIX)
+    return index in _FIELD_OF_INDEX or index.startswith((SECONDARY_PREFIX, EXPRESSION_PREFIX))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +97,18 @@ def decode_values(reader: HFileReader, index: str, name: str, records: pa.LargeB
     """What the index has of each of these records of the file. Raises CorruptTableError naming `name`."""
     schema_text = reader.read_file_info().get(_SCHEMA, b"").decode()
     try:
-        return _decode(schema_text, _FIELD_OF_INDEX.get(index, _SECONDARY_FIELD), records)
+        return _decode(schema_text, _field_of(index), records)
     except CorruptTableError as error:
         raise CorruptTableError(
             f"cannot read {name}: its records are not those of a metadata table ({error})"
         ) from error
+
+
+def _field_of(index: str) -> str:
+    """The field of a record that the index fills."""
+    if index.startswith(EXPRESSION_PREFIX):
+        return _FIELD_OF_INDEX[COLUMN_STATS]
+    return _FIELD_OF_INDEX.get(index, _SECONDARY_FIELD)
 
 
 def _decode(schema_text: str, field: str, records: pa.LargeBinaryArray) -> pa.Array:

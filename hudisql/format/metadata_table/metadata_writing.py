@@ -236,6 +236,11 @@ def merge_range_records(
     return encode_range(merge(ranges), decoded[-1]["fileName"], of_partition=of_partitions)
 
 
+def is_range_of_partition(record: bytes) -> bool:
+    """True for records of the type of `partition_stats`, which expression indexes have, too."""
+    return bool(load_codec(_SCHEMA_RECORD).decode_body(record)["type"] == _PARTITION_STATS)
+
+
 def _range_of(stored: Mapping[str, Any]) -> ColumnRange:
     least, greatest = stored["minValue"], stored["maxValue"]
     name, _ = least or greatest or (f"{_MODEL}.StringWrapper", None)

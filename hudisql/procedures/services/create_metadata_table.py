@@ -40,7 +40,7 @@ class CreateMetadataTableArguments(NamedTableArguments):
 def create_metadata_table(
     context: Context, arguments: CreateMetadataTableArguments
 ) -> Iterable[CreateMetadataTableRow]:
-    """One row. A metadata table that is there is replaced, and its secondary indexes are made again.
+    """One row. A metadata table that is there is replaced, with its secondary and expression indexes.
 
     Raises NoSuchTableError, InvalidArgumentError for an unknown index, UnsupportedTableError for tables with
     register-only partitions and while another writer may be active, SourceChangedError, StorageError.
@@ -87,12 +87,15 @@ def make_metadata_table(
     *,
     with_record_index: bool,
     secondary: Sequence[IndexDefinition] = (),
+    expressions: Sequence[IndexDefinition] = (),
 ) -> NewMetadataTable:
-    """Make the metadata table by Spark's tasks if the table is large, with the secondary indexes that it had.
+    """Make the metadata table by Spark's tasks if the table is large, with the secondary indexes and the
+    expression indexes that it had.
 
-    `secondary` are new ones. There are none without a record index. Raises as `create_metadata_table`, and
-    UnsupportedTableError if an index cannot be made.
+    `secondary` and `expressions` are new ones. No secondary one is without a record index. Raises as
+    `create_metadata_table`, and UnsupportedTableError if an index cannot be made.
     """
+    from hudisql.write.metadata_table.expression_index_files import kept_expressions
     from hudisql.write.metadata_table.new_metadata_table import create_metadata_table as create
     from hudisql.write.metadata_table.secondary_index_files import kept_definitions
 
@@ -101,6 +104,7 @@ def make_metadata_table(
         table,
         with_record_index=with_record_index or bool(definitions),
         secondary=definitions,
+        expressions=[*kept_expressions(table), *expressions],
         spark=lambda: context.spark,
         console=context.console,
     )

@@ -5,7 +5,7 @@ Follows `CreateIndexCommand` and `DropIndexCommand` of Hudi 1.2, and IF NOT EXIS
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,10 @@ class CreateIndexArguments(IndexArguments):
     """Parameters of `create_index`."""
 
     indexed_columns: tuple[str, ...] = parameter(
-        help="all record key columns for the record index, or another column for a secondary index"
+        help="all record key columns for the record index, or another column for other indexes"
+    )
+    expression: Mapping[str, str] | None = parameter(
+        None, help="expr and the other options of an expression index of the column"
     )
     if_not_exists: bool = parameter(False, help="leave an index of this name as it is")
 
@@ -50,19 +53,16 @@ class DropIndexArguments(IndexArguments):
     if_exists: bool = parameter(False, help="do nothing without an index of this name")
 
 
-@procedure("Makes a record index or a secondary index, as CREATE INDEX index ON table (columns) does.")
+@procedure("Makes a record, secondary or expression index, as CREATE INDEX index ON table (columns) does.")
 def create_index(context: Context, arguments: CreateIndexArguments) -> Iterable[IndexActionRow]:
-    """One row. The metadata table, with the statistics of the columns and the record index, is made with it.
+    """One row. The metadata table, with the statistics of the columns and the record index, is made with it;
+    for an expression index the record index only if there is one.
 
     Raises NoSuchTableError, InvalidArgumentError for columns of which there is no index and for an index that
     exists, UnsupportedStatementError where an index of another kind would be dropped, UnsupportedTableError
     for tables with register-only partitions, for keys that several rows have, and while another writer may be
     active, SourceChangedError, StorageError.
     """
-    from hudisql.format.metadata_table.metadata_records import BLOOM_FILTERS, RECORD_INDEX
-    from hudisql.table.metadata_table.kept_metadata_table import has_partitioned_records, is_kept_kind
-    from hudisql.write.metadata_table.secondary_index_files import define_secondary_index
-
     name = ".".join(context.qualify_table_name(arguments.table))
     with table_to_index(open_table_call(context, arguments.table)) as table:
         found = _find_index(table, arguments.index)
@@ -74,23 +74,47 @@ def create_index(context: Context, arguments: CreateIndexArguments) -> Iterable[
                 hint=f"DROP INDEX {arguments.index} ON {name} drops it",
             )
         column = _column_to_index(table, name, arguments)
-        others = sorted(
-            index
-            for index in table.properties.metadata_partitions
-            if not is_kept_kind(index)
-            or index == BLOOM_FILTERS
-            or (index == RECORD_INDEX and has_partitioned_records(table))
-        )
+        others = _indexes_not_made_again(table)
         if others:
             raise UnsupportedStatementError(
                 f"the metadata table of {name} has the index {others[0]}, which hudisql cannot make again "
                 "with the new one",
                 hint=f"create the index in Apache Hudi, or DROP INDEX {others[0]} ON {name}",
             )
-        new = [] if column is None else [define_secondary_index(table, arguments.index, column)]
-        make_metadata_table(context, table, with_record_index=True, secondary=new)
-    created = new[0].name if new else RECORD_INDEX
+        created = _make_index(context, table, column, arguments)
     return [IndexActionRow(f"Created index {created} of {name}")]
+
+
+def _indexes_not_made_again(table: HudiTable) -> list[str]:
+    from hudisql.format.metadata_table.metadata_records import BLOOM_FILTERS, RECORD_INDEX
+    from hudisql.table.metadata_table.expression_indexes import expression_indexes, is_expression
+    from hudisql.table.metadata_table.kept_metadata_table import has_partitioned_records, is_kept_kind
+
+    indexes = table.properties.metadata_partitions
+    others = {BLOOM_FILTERS, *filter(is_expression, indexes)} - {*expression_indexes(table)}
+    others |= {RECORD_INDEX} if has_partitioned_records(table) else set()
+    return sorted(index for index in indexes if not is_kept_kind(index) or index in others)
+
+
+def _make_index(
+    context: Context, table: HudiTable, column: str | None, arguments: CreateIndexArguments
+) -> str:
+    """Make the index, of the record key without a column, and return its name in the metadata table."""
+    from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
+    from hudisql.write.metadata_table.expression_index_files import define_expression_index
+    from hudisql.write.metadata_table.secondary_index_files import define_secondary_index
+
+    if column is None:
+        make_metadata_table(context, table, with_record_index=True)
+        return RECORD_INDEX
+    if arguments.expression is None:
+        secondary = define_secondary_index(table, arguments.index, column)
+        make_metadata_table(context, table, with_record_index=True, secondary=[secondary])
+        return secondary.name
+    expression = define_expression_index(table, arguments.index, column, arguments.expression)
+    with_records = RECORD_INDEX in table.properties.metadata_partitions
+    make_metadata_table(context, table, with_record_index=with_records, expressions=[expression])
+    return expression.name
 
 
 @procedure("Drops an index of the metadata table, as DROP INDEX does.")
@@ -164,15 +188,19 @@ def _no_such_index(table: HudiTable, name: str, arguments: IndexArguments) -> In
 
 
 def _column_to_index(table: HudiTable, name: str, arguments: CreateIndexArguments) -> str | None:
-    """The column of a secondary index; None for the record index."""
+    """The column of a secondary index or an expression index; None for the record index."""
     from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
 
-    known = {field.name.lower(): field.name for field in table.schema}
+    known: dict[str, str] = {field.name.lower(): field.name for field in table.schema}
     columns = {column.lower() for column in arguments.indexed_columns}
     listed = ", ".join(arguments.indexed_columns)
     unknown = [column for column in arguments.indexed_columns if column.lower() not in known]
     if unknown:
         raise InvalidArgumentError(f"the Hudi table {name} has no column {unknown[0]}")
+    if arguments.expression is not None:
+        if len(columns) != 1:
+            raise InvalidArgumentError(f"an expression index of {name} is of one column, not of ({listed})")
+        return known[columns.pop()]
     record_key = ", ".join(table.properties.record_key_fields)
     keys = {column.lower() for column in table.properties.record_key_fields}
     if columns & keys and columns != keys:

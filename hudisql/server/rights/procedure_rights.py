@@ -64,6 +64,7 @@ _PLAIN: Final = frozenset(
         *("verify", "resume", "sync", "begin_instance_time", "end_instance_time", "as_of_instant"),
         *("query_type", "save_mode", "replace", "view_name", "new_table", "source_table"),
         *("index", "indexes", "indexed_columns", "if_exists", "if_not_exists", "reader"),
+        "expression",
         "format_version",
     }
 )

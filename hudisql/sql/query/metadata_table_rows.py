@@ -22,12 +22,15 @@ from hudisql.format.metadata_table.metadata_records import (
     has_read_records,
 )
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.expression_indexes import is_expression
 from hudisql.table.metadata_table.metadata_table import MetadataTable, find_metadata_table
 
 _TYPE_OF_INDEX: Final[Mapping[str, int]] = MappingProxyType(
     {COLUMN_STATS: 3, BLOOM_FILTERS: 4, RECORD_INDEX: 5, PARTITION_STATS: 6}
 )
 _SECONDARY_TYPE: Final = 7
+_BYTES_OF_PARTITION_KEY: Final = 36
+"""The length of keys of partitions in expression indexes; those of files are longer."""
 _PARTITIONS_TYPE: Final = 1
 _FILES_TYPE: Final = 2
 _EPOCH: Final = datetime(1970, 1, 1)
@@ -75,7 +78,11 @@ def metadata_rows(table: HudiTable) -> Iterator[tuple[Any, ...]]:
     for index in sorted(filter(has_read_records, {*metadata.indexes} - {FILES})):
         records = metadata.read_records(index)
         for key, value in zip(records.keys.to_pylist(), records.values.to_pylist(), strict=True):
-            yield _row(key, _TYPE_OF_INDEX.get(index, _SECONDARY_TYPE), index, value)
+            if is_expression(index):
+                statistics_index = PARTITION_STATS if len(key) == _BYTES_OF_PARTITION_KEY else COLUMN_STATS
+                yield _row(key, _TYPE_OF_INDEX[statistics_index], statistics_index, value)
+            else:
+                yield _row(key, _TYPE_OF_INDEX.get(index, _SECONDARY_TYPE), index, value)
 
 
 def _listings(metadata: MetadataTable) -> Iterator[tuple[Any, ...]]:

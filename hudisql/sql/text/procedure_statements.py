@@ -68,19 +68,45 @@ def _show_indexes(cursor: StatementCursor) -> _Call:
 def _create_index(cursor: StatementCursor) -> _Call:
     if_not_exists = cursor.skip("IF", "NOT", "EXISTS")
     arguments = _index(cursor)
-    if cursor.skip("USING") and not cursor.skip("SECONDARY_INDEX"):
+    kind = cursor.name_part().upper() if cursor.skip("USING") else ""
+    if kind not in ("", "SECONDARY_INDEX", "COLUMN_STATS"):
         raise UnsupportedStatementError(
-            f"hudisql makes no index of the kind {cursor.name_part()} by CREATE INDEX",
-            hint="CALL create_metadata_table makes the statistics of columns; Apache Hudi makes indexes of "
-            "expressions",
+            f"hudisql makes no index of the kind {kind.lower()} by CREATE INDEX",
+            hint="USING column_stats makes indexes of expressions; Apache Hudi makes bloom filters",
         )
-    columns = cursor.bracketed_names()
-    if cursor.word() == "OPTIONS":
+    arguments |= {"indexed_columns": cursor.bracketed_names(), "if_not_exists": if_not_exists}
+    options = _options(cursor) if cursor.skip("OPTIONS") else {}
+    if kind == "COLUMN_STATS" and "expr" not in options:
         raise UnsupportedStatementError(
-            "CREATE INDEX has no OPTIONS here: record indexes and secondary indexes have none",
-            hint="leave OPTIONS out",
+            "an index USING column_stats needs OPTIONS (expr = '…'), as in Hudi",
+            hint="CALL create_metadata_table makes the statistics of columns themselves",
         )
-    return "create_index", {**arguments, "indexed_columns": columns, "if_not_exists": if_not_exists}
+    if options and kind != "COLUMN_STATS":
+        raise UnsupportedStatementError(
+            "CREATE INDEX has OPTIONS for indexes of expressions alone",
+            hint="leave OPTIONS out, or write USING column_stats before the column",
+        )
+    return "create_index", {**arguments, "expression": options} if options else arguments
+
+
+def _options(cursor: StatementCursor) -> dict[str, str]:
+    """The options in brackets: `key = 'value'`, the keys in lower-case letters as Hudi reads them."""
+    cursor.expect("(")
+    options: dict[str, str] = {}
+    while not options or cursor.skip(","):
+        key = _text(cursor) if cursor.word() == "" else cursor.name_part()
+        cursor.skip("=")
+        options[key] = _text(cursor)
+    cursor.expect(")")
+    return options
+
+
+def _text(cursor: StatementCursor) -> str:
+    token = cursor.peek()
+    if token is None or token.kind != "string":
+        cursor.fail("a string is missing")
+    cursor.at += 1
+    return token.text[1:-1]
 
 
 def _drop_index(cursor: StatementCursor) -> _Call:

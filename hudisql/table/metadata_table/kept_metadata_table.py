@@ -1,9 +1,10 @@
 """The metadata tables that hudisql's writes keep up to date; they drop the other ones, or the other indexes.
 
-Kept are the indexes `files`, `column_stats`, `partition_stats`, `record_index`, `bloom_filters` and
-secondary ones. Of bootstrapped tables `column_stats` and, from version 8 on, all others are kept if hudisql
-has made the statistics: those that Apache Hudi makes of skeletons lack the columns of the external files. If
-a column changes its type, ranges of both types would stand side by side, which Hudi 1.2 cannot compare.
+Kept are the indexes `files`, `column_stats`, `partition_stats`, `record_index`, `bloom_filters`, secondary
+ones and those of known expressions. Of bootstrapped tables `column_stats` and, from version 8 on, all others
+are kept if hudisql has made the statistics: those that Apache Hudi makes of skeletons lack the columns of the
+external files. If a column changes its type, ranges of both types would stand side by side, which Hudi 1.2
+cannot compare.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from hudisql.format.metadata_table.metadata_records import (
 from hudisql.format.metadata_table.value_types import digest_of_types, fits_first_form, is_measured
 from hudisql.format.table_properties import METADATA_PARTITIONS_INFLIGHT
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.expression_indexes import is_expression, served_expressions
 from hudisql.table.metadata_table.index_definitions import IndexDefinition, read_index_definitions
 from hudisql.table.metadata_table.metadata_table import (
     STATISTICS_OF_SOURCES,
@@ -68,7 +70,7 @@ def has_kept_indexes(table: HudiTable) -> bool:
 
 def is_kept_kind(index: str) -> bool:
     """True for the names of indexes of the kinds that are kept."""
-    return index in INDEXES or is_secondary(index)
+    return index in INDEXES or is_secondary(index) or is_expression(index)
 
 
 def has_partitioned_records(table: HudiTable) -> bool:
@@ -157,6 +159,8 @@ def _unkept(metadata: MetadataTable) -> frozenset[str]:
     if BLOOM_FILTERS in indexes and not _keeps_bloom_filters(metadata):
         unkept |= {BLOOM_FILTERS}
     unkept |= frozenset(filter(is_secondary, indexes)) - {*served_indexes(metadata.table, definitions)}
+    expressions = frozenset(filter(is_expression, indexes))
+    unkept |= expressions - {*served_expressions(metadata.table, definitions)}
     of_records = definitions.get(RECORD_INDEX)
     is_global = of_records is None or not _is_partitioned(of_records)
     if RECORD_INDEX in unkept or RECORD_INDEX not in indexes or not is_global:

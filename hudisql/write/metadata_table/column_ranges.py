@@ -124,7 +124,7 @@ def _ranges_in_footers(storage: Storage, file: MeasuredFile) -> dict[str, Column
             value = pa.scalar(file.partition_values[each.name], each.type)
             least = pa.array([value.as_py()], each.type)
             nulls = footer.num_rows if value.as_py() is None else 0
-            column_ranges[each.name] = _new_range(each, least, least, footer.num_rows, nulls)
+            column_ranges[each.name] = new_range(each, least, least, footer.num_rows, nulls)
         else:
             known = _range_in_footer(footer if is_meta else of_data, each)
             if known is not None:
@@ -174,7 +174,7 @@ def _range_in_footer(footer: pq.FileMetaData, column: pa.Field) -> ColumnRange |
         return None
     if pa.types.is_floating(column.type) and greatest and not _tells_nan(footer):
         upper = pa.array([*greatest, nan], column.type)
-    column_range = _new_range(column, lower, upper, footer.num_rows, nulls)
+    column_range = new_range(column, lower, upper, footer.num_rows, nulls)
     return replace(column_range, stored_bytes=stored, raw_bytes=raw)
 
 
@@ -218,7 +218,7 @@ def _ranges_of_rows(
             tops[number].append(pa.scalar(nan, plain.type) if _has_nan(plain) else ends["max"])
             nulls[number] += plain.null_count
     return {
-        column.name: _new_range(
+        column.name: new_range(
             column,
             pa.array(bounds[number], column.type),
             pa.array(tops[number], column.type),
@@ -229,7 +229,8 @@ def _ranges_of_rows(
     }
 
 
-def _new_range(column: pa.Field, least: pa.Array, greatest: pa.Array, rows: int, nulls: int) -> ColumnRange:
+def new_range(column: pa.Field, least: pa.Array, greatest: pa.Array, rows: int, nulls: int) -> ColumnRange:
+    """The range of a column of a measured type, whose bounds are among `least` and `greatest`."""
     kind = value_kind(column.type)
     assert kind is not None  # columns of other types are not measured
     lower, upper = pc.min_max(least)["min"], pc.min_max(greatest)["max"]

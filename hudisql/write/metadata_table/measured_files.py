@@ -21,6 +21,8 @@ Measured = Mapping[str, Sequence[tuple[str, Sequence[ColumnRange]]]]
 """For each partition path the names of files, and the ranges of their columns."""
 FilesToMeasure = Mapping[str, Sequence[MeasuredFile]]
 """The files by partition path."""
+MeasureFile = Callable[[Storage, MeasuredFile], list[ColumnRange]]
+"""Gives the ranges of a file; tasks get it, too."""
 
 
 def measure(
@@ -28,21 +30,22 @@ def measure(
     files: FilesToMeasure,
     spark: Callable[[], Any] | None = None,
     console: Any = SILENT,
+    measure_each: MeasureFile = measure_file,
 ) -> Measured:
     """The ranges of the files' columns, read in threads, or in Spark tasks if there are many files.
 
-    `spark` is called for the session, `console` shows the progress. Raises SourceChangedError,
-    CorruptTableError, StorageError.
+    `spark` is called for the session, `console` shows the progress, `measure_each` gives the ranges of one
+    file. Raises SourceChangedError, CorruptTableError, StorageError.
     """
     every = [(path, file) for path, found in files.items() for file in found]
     if spark is None or len(every) <= _FEW_FILES:
         with ThreadPoolExecutor(_THREADS) as pool:
-            ranges = list(pool.map(lambda each: measure_file(table.storage, each[1]), every))
+            ranges = list(pool.map(lambda each: measure_each(table.storage, each[1]), every))
         return _by_partition(every, ranges)
     ranges = run_on_files(
         spark(),
         [file for _, file in every],
-        partial(_measure_group, table.storage),
+        partial(_measure_group, table.storage, measure_each),
         weight=lambda _: 1,
         label="Reading statistics",
         console=console,
@@ -50,9 +53,11 @@ def measure(
     return _by_partition(every, ranges)
 
 
-def _measure_group(storage: Storage, files: Iterable[MeasuredFile]) -> Iterator[list[ColumnRange]]:
+def _measure_group(
+    storage: Storage, measure_each: MeasureFile, files: Iterable[MeasuredFile]
+) -> Iterator[list[ColumnRange]]:
     for file in files:
-        yield measure_file(storage, file)
+        yield measure_each(storage, file)
 
 
 def _by_partition(files: Sequence[tuple[str, MeasuredFile]], ranges: Sequence[list[ColumnRange]]) -> Measured:

@@ -53,6 +53,7 @@ from hudisql.read.merge.merge_mode import InstantRange, log_merge_config_of
 from hudisql.storage import join
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.expression_indexes import expression_indexes
 from hudisql.table.metadata_table.kept_metadata_table import (
     find_kept,
     has_first_form,
@@ -82,6 +83,7 @@ from hudisql.write.metadata_table.deltacommit_files import (
     undo,
     write_deltacommit,
 )
+from hudisql.write.metadata_table.expression_ranges import expression_keys, expression_records
 from hudisql.write.metadata_table.group_writes import group_writes
 from hudisql.write.metadata_table.key_changes import KeyChanges, index_changes, read_key_changes
 from hudisql.write.metadata_table.measured_files import Measured, measure
@@ -133,6 +135,7 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
         written_types = digest_of_types(arrow_from_avro(commit.schema), columns)
         if written_types != digest_of_types(table.schema, columns):
             return DROPPED
+    updates |= _expressions_of_commit(table, commit, instant_time, written)
     if columns is not None:
         updates |= _statistics_of_commit(table, commit, instant_time, written, columns)
     if BLOOM_FILTERS in indexes:
@@ -184,6 +187,26 @@ def _statistics_of_commit(
         return {}
     nulls = cells_of(records_of_nulls(metadata, added))
     return {COLUMN_STATS: IndexUpdate(updates[COLUMN_STATS].records.with_others(nulls))}
+
+
+def _expressions_of_commit(
+    table: HudiTable, commit: CommitMetadata, instant_time: str, written: Mapping[str, Sequence[WriteStat]]
+) -> IndexUpdates:
+    """The updates of the expression indexes; none of one whose column gets another type or is dropped."""
+    indexes = expression_indexes(table)
+    if not indexes:
+        return {}
+    files = {
+        path: [_measured(table, path, stat, (), instant_time) for stat in stats]
+        for path, stats in written.items()
+    }
+    schema = arrow_from_avro(commit.schema) if commit.schema else table.schema
+    columns = {name: table.schema.field(index.column) for name, index in indexes.items()}
+    return {
+        name: IndexUpdate(cells_of(expression_records(table, indexes[name], column, files)))
+        for name, column in columns.items()
+        if column.name in schema.names and schema.field(column.name).type == column.type
+    }
 
 
 def fit_first_form(measured: Measured) -> bool:
@@ -294,6 +317,9 @@ def write_clean(
             for part in parts.values()
         ]
         updates[COLUMN_STATS] = IndexUpdate(deleted=pa.array(keys, pa.string()))
+    for name, index in expression_indexes(table).items():
+        gone_keys = [key for path, found in deleted.items() for key in expression_keys(index, path, found)]
+        updates[name] = IndexUpdate(deleted=pa.array(gone_keys, pa.string()))
     if BLOOM_FILTERS in metadata.indexes:
         keys = [
             bloom_filter_key(path, name)

@@ -27,6 +27,7 @@ from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, 
 from hudisql.format.metadata_table.metadata_writing import (
     ColumnRange,
     in_own_schema,
+    is_range_of_partition,
     merge_file_records,
     merge_range_records,
 )
@@ -37,6 +38,7 @@ from hudisql.format.timeline.instant import COMMIT, COMPACTION, DELTA_COMMIT, In
 from hudisql.storage import join
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.expression_indexes import is_expression
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.metadata_table.metadata_table import MetadataTable, readable_metadata_table
 from hudisql.table.properties.table_configuration import names_metadata_table
@@ -205,8 +207,9 @@ def _read_layers(metadata: MetadataTable, file_slice: FileSlice) -> list[_Layer]
 
 def _merged(index: str, layers: Sequence[_Layer]) -> EncodedCells:
     """The records of the new base file."""
-    if index in _COMBINED:
-        return cells_of(_combined(layers, _COMBINED[index]))
+    combine = _merge_ranges_of_partitions if is_expression(index) else _COMBINED.get(index)
+    if combine is not None:
+        return cells_of(_combined(layers, combine))
     if not layers:
         return cells_of({})
     keys = pa.concat_arrays([layer.keys for layer in reversed(layers)])
@@ -269,6 +272,13 @@ _COMBINED: Final[Mapping[str, Callable[[Sequence[bytes]], bytes]]] = {
     PARTITION_STATS: partial(merge_range_records, merge=merged_ranges),
 }
 """How several records of a key are combined; in other indexes but `column_stats` the newest one holds."""
+
+
+def _merge_ranges_of_partitions(records: Sequence[bytes]) -> bytes:
+    """One record in place of several of a key of an expression index."""
+    if not is_range_of_partition(records[-1]):
+        return records[-1]
+    return merge_range_records(records, merge=merged_ranges)
 
 
 def _plan(slices: Sequence[FileSlice]) -> bytes:

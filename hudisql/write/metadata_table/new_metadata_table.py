@@ -51,10 +51,8 @@ from hudisql.storage import join
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.metadata_table.index_definitions import (
-    IndexDefinition,
-    render_index_definitions,
-)
+from hudisql.table.metadata_table.expression_indexes import is_expression
+from hudisql.table.metadata_table.index_definitions import IndexDefinition, render_index_definitions
 from hudisql.table.metadata_table.kept_metadata_table import (
     IS_PARTITIONED,
     RECORD_INDEX_VERSION,
@@ -73,6 +71,7 @@ from hudisql.table.properties.table_configuration import (
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.write.metadata_table.column_ranges import MeasuredFile
 from hudisql.write.metadata_table.deltacommit_files import commit_content, write_base_file
+from hudisql.write.metadata_table.expression_index_files import records_to_index
 from hudisql.write.metadata_table.key_changes import milliseconds_of
 from hudisql.write.metadata_table.measured_files import Measured, measure
 from hudisql.write.metadata_table.metadata_commit import (
@@ -145,6 +144,7 @@ def create_metadata_table(
     *,
     with_record_index: bool = False,
     secondary: Sequence[IndexDefinition] = (),
+    expressions: Sequence[IndexDefinition] = (),
     spark: Callable[[], Any] | None = None,
     console: Any = SILENT,
 ) -> NewMetadataTable:
@@ -152,10 +152,11 @@ def create_metadata_table(
 
     Many files and keys are read in tasks of `spark`, which is called for the session. There is no record
     index of keys that are too long or that several rows have (`refusal`), and without it none of the indexes
-    `secondary`. In version 6 there are no statistics if a column is of a type, or has values, that they
-    cannot hold: Hudi 0.15 expects those of all columns. Raises UnsupportedTableError for other tables and
-    while another writer may be active, WriteConflictError if one changes the table meanwhile,
-    SourceChangedError if an external file is missing or another one, CorruptTableError, StorageError.
+    `secondary`. Definitions are checked ones. In version 6 there are no statistics if a column is of a type,
+    or has values, that they cannot hold: Hudi 0.15 expects those of all columns. Raises UnsupportedTableError
+    for other tables and while another writer may be active, WriteConflictError if one changes the table
+    meanwhile, SourceChangedError if an external file is missing or another one, CorruptTableError,
+    StorageError.
     """
     _check_served(table)
     check_nothing_begun(table, "its metadata table cannot be made")
@@ -175,6 +176,9 @@ def create_metadata_table(
             in_first_form=has_first_form(table),
         )
         updates |= {index: update.records for index, update in of_statistics.items()}
+    for definition in expressions:
+        files_to_measure = _measured_files(table, ())
+        updates[definition.name] = records_to_index(table, definition, files_to_measure, spark, console)
     stats: dict[str, tuple[WriteStat, ...]] = {}
     refusal = None
     if with_record_index:
@@ -193,7 +197,7 @@ def create_metadata_table(
             f"another writer has changed {table.base_path} while its metadata table was made",
             hint="run the statement again; it has no metadata table until then",
         )
-    definitions = [definition for definition in secondary if definition.name in stats]
+    definitions = [definition for definition in (*secondary, *expressions) if definition.name in stats]
     written = _write(table, stats, tuple(field.name for field in fields), definitions)
     files = sum(map(len, sizes.values()))
     statistics = len(updates[COLUMN_STATS]) if fields else 0
@@ -428,8 +432,9 @@ def _write_index(table: HudiTable, index: str, records: EncodedCells) -> Iterato
 
 
 def _file_ids(index: str, most: int = 0) -> list[str]:
-    if is_secondary(index):
-        prefix, groups = index.replace("_", "-"), _PREFIXES[RECORD_INDEX][1]
+    if is_secondary(index) or is_expression(index):
+        prefix = index.replace("_", "-")
+        groups = _PREFIXES[COLUMN_STATS if is_expression(index) else RECORD_INDEX][1]
     else:
         prefix, groups = _PREFIXES[index]
     return [f"{prefix}-{number:04}-0" for number in range(max(groups, most))]
