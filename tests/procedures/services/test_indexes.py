@@ -43,8 +43,11 @@ def path(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         ("CREATE INDEX i ON indexed.t (yes)", "no secondary index of the column yes"),
         ("CREATE INDEX record_index ON indexed.t (c)", "record_index of indexed.t is one of its record key"),
         ("CREATE INDEX i ON indexed.t (e)", "has no column e"),
-        ("CREATE INDEX i ON indexed.t USING column_stats (c) OPTIONS (expr = 'x')", "kind column_stats"),
-        ("CREATE INDEX record_index ON indexed.t (a, b) OPTIONS (x = 'y')", "has no OPTIONS"),
+        ("CREATE INDEX i ON indexed.t USING column_stats (c) OPTIONS (expr = 'x')", "options .expr='x'."),
+        ("CREATE INDEX i ON indexed.t USING column_stats (c, d) OPTIONS (expr = 'x')", "is of one column"),
+        ("CREATE INDEX i ON indexed.t USING column_stats (c)", "needs OPTIONS .expr"),
+        ("CREATE INDEX i ON indexed.t USING bloom_filters (d) OPTIONS (expr='upper')", "kind bloom_filters"),
+        ("CREATE INDEX record_index ON indexed.t (a, b) OPTIONS (x = 'y')", "OPTIONS for indexes of expr"),
         ("DROP INDEX i ON indexed.t", "indexed.t has no index i"),
         ("REFRESH INDEX i ON indexed.t", "indexed.t has no index i"),
     ],
@@ -108,6 +111,38 @@ def test_a_secondary_index_is_created_kept_and_dropped(session: Session, path: s
     assert dropped[0] == "Dropped index record_index of indexed.t, and with it secondary_index_by_d"
     assert _shown(session) == ["column_stats"]
     assert list(read_index_definitions(open_table(Storage(), path))) == ["column_stats"]
+
+
+def test_an_expression_index_is_created_kept_and_dropped(session: Session, path: str) -> None:
+    options = "OPTIONS (expr='substring', 'pos'='1', len='2')"
+    session.sql(f"CREATE INDEX by_d ON indexed.t USING column_stats (D) {options}")
+    assert "expr_index_by_d" in _shown(session)
+    session.sql("INSERT INTO indexed.t VALUES (4, 'z', 3, 'fourth', true), (5, 'z', 3, null, true)")
+    ranges = _ranges(session, path)
+    assert any((greatest, nulls) == ("fo", 2) for _, greatest, _, nulls in ranges)
+    session.sql("CREATE INDEX by_c ON indexed.t (c)")
+    assert {*_shown(session)} == {
+        *("column_stats", "record_index", "expr_index_by_d", "secondary_index_by_c"),
+    }
+    session.sql("CALL create_metadata_table(table => 'indexed.t')")
+    assert {*_ranges(session, path)} <= {*ranges}
+    definition = read_index_definitions(open_table(Storage(), path))["expr_index_by_d"]
+    assert (definition.columns, definition.function) == (("d",), "substring")
+    assert definition.options == {"expr": "substring", "pos": "1", "len": "2"}
+    session.sql("DROP INDEX by_d ON indexed.t")
+    assert _ranges(session, path) == []
+
+
+def _ranges(session: Session, path: str) -> list[tuple[Any, ...]]:
+    """The bounds and counts of files in the expression index."""
+    statistics = "ColumnStatsMetadata"
+    bounds = ", ".join(f"{statistics}.{name}.member6.value" for name in ("minValue", "maxValue"))
+    text = (
+        f"SELECT {bounds}, {statistics}.valueCount, {statistics}.nullCount FROM hudi_metadata('{path}') "
+        f"WHERE type = 3 AND {statistics}.columnName = 'd' AND {statistics}.totalUncompressedSize = "
+        f"2 * {statistics}.totalSize AND {statistics}.totalSize > 0"
+    )
+    return [tuple(row) for row in session.sql(text).rows]
 
 
 def _shown(session: Session) -> list[Any]:

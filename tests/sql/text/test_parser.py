@@ -95,6 +95,17 @@ def test_call_keeps_order_names_and_namespace() -> None:
             "create_index",
             {"table": "`t`", "index": "record_index", "indexed_columns": ("a",), "if_not_exists": False},
         ),
+        (
+            "CREATE INDEX i ON t USING column_stats(a) OPTIONS (expr = 'from_unixtime', 'format'='yyyy/MM')",
+            "create_index",
+            {
+                "table": "`t`",
+                "index": "i",
+                "indexed_columns": ("a",),
+                "if_not_exists": False,
+                "expression": {"expr": "from_unixtime", "format": "yyyy/MM"},
+            },
+        ),
         ("DROP INDEX i ON t", "drop_index", {"table": "`t`", "index": "i", "if_exists": False}),
         ("DROP INDEX IF EXISTS i ON t", "drop_index", {"table": "`t`", "index": "i", "if_exists": True}),
         ("REFRESH INDEX i ON a.t", "refresh_index", {"table": "`a`.`t`", "index": "i"}),
