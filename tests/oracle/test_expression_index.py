@@ -316,8 +316,8 @@ def test_indexes_of_a_bootstrapped_table_have_the_ranges_of_the_source_files(
     shape = replace(SHAPE, table_type=table_type, name=f"expression_{table_type[:5].lower()}")
     path = bootstrap_shape(session, shape, tmp_path, table_version="9").path
     name = f"oracle.{shape.name}"
-    for column, (options, _) in OF_BOOTSTRAPPED.items():
-        session.sql(f"CREATE INDEX by_{column} ON {name} USING column_stats({column}) OPTIONS ({options})")
+    for column, (expression, _) in OF_BOOTSTRAPPED.items():
+        session.sql(f"CREATE INDEX by_{column} ON {name} USING column_stats({column}) OPTIONS ({expression})")
     _check_bootstrapped(oracle_120, path)
     for statement in CHANGES[:-1]:
         session.sql(statement.replace("{t}", name))

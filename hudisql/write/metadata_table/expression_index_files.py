@@ -63,7 +63,7 @@ def define_expression_index(
 
 
 def _fails_in_hudi(table: HudiTable, column: str) -> bool:
-    """True if queries of Hudi 1.2 fail by such indexes: in version 8 it takes their values for the column's."""
+    """True in version 8, where Hudi 1.2 takes the values of expressions for those of the column."""
     kind = table.schema.field(column).type
     return table.version == _FIRST_VERSION and bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
