@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from hudisql.format.hfile.hfile_cells import cells_of
@@ -16,6 +17,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.expression_indexes import expression_indexes, is_expression
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
+from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.write.metadata_table import metadata_compaction
 from hudisql.write.metadata_table.deltacommit_files import IndexUpdate, next_time, write_deltacommit
 from tests.oracle.client import HudiOracle
@@ -116,8 +118,7 @@ class IndexedTable:
     def ours(self, statement: str) -> None:
         """The statement keeps the indexes."""
         self.session.sql(statement.replace("{t}", self.name))
-        metadata = find_kept(open_table(Storage(), self.path))
-        assert metadata is not None
+        metadata = self._metadata()
         assert {*filter(is_expression, metadata.indexes)} == {f"expr_index_{name}" for name in self.indexes}
 
     def theirs(self, statement: str) -> None:
@@ -156,8 +157,7 @@ class IndexedTable:
         self.session.sql(f"UPDATE {self.name} SET label = 'only' WHERE n = 10")
         self.hudi.sql(f"REFRESH TABLE {self.name}")
         assert self.hudi.sql(text)["id"].to_pylist() == ["k10"]
-        metadata = find_kept(open_table(Storage(), self.path))
-        assert metadata is not None
+        metadata = self._metadata()
         records = metadata.read_records("expr_index_by_upper")
         kind = 7 if metadata.table.version == 9 else None
         other = ColumnRange("label", "StringWrapper", kind, "zz", "zz", values=9, nulls=0)
@@ -166,18 +166,23 @@ class IndexedTable:
             for key, value in zip(records.keys.to_pylist(), records.values.to_pylist(), strict=True)
             if len(key) > KEY_OF_PARTITION
         }
-        updates = {"expr_index_by_upper": IndexUpdate(cells_of(others))}
-        write_deltacommit(metadata, next_time(metadata), updates)
+        # Of a key that stays readers merge the ranges.
+        for update in (IndexUpdate(deleted=pa.array([*others])), IndexUpdate(cells_of(others))):
+            metadata = self._metadata()
+            write_deltacommit(metadata, next_time(metadata), {"expr_index_by_upper": update})
         self.hudi.sql(f"REFRESH TABLE {self.name}")
         assert self.hudi.sql(text)["id"].to_pylist() == []
 
+    def _metadata(self) -> MetadataTable:
+        metadata = find_kept(open_table(Storage(), self.path))
+        assert metadata is not None
+        return metadata
+
     def _ranges(self) -> dict[Any, Any]:
         """The bounds of each file of the latest slices, and of each partition, by index."""
-        table = open_table(Storage(), self.path)
-        metadata = find_kept(table)
-        assert metadata is not None
+        metadata = self._metadata()
         found: dict[Any, Any] = {}
-        for index, known in expression_indexes(table).items():
+        for index, known in expression_indexes(metadata.table).items():
             prefix = key_parts([known.column])[known.column]
             for layers in metadata.read_layers(index, [prefix]):
                 for layer in layers:

@@ -39,6 +39,8 @@ _FIRST_YEAR: Final = 1600
 """Before it texts depend on the calendar that Spark formats by."""
 _MOST_OFFSET: Final = 18 * 3600
 """The seconds between UTC and any time zone of Spark, at most."""
+_UNITS: Final = {"ms": 1000, "us": 1_000_000}
+"""How many units of timestamps a second has."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,9}")
 Range = tuple[int | str, int | str]
@@ -56,7 +58,7 @@ def expression_type(function: str, options: Mapping[str, str], kind: pa.DataType
     if pa.types.is_integer(kind):
         is_known = function == "from_unixtime" and kind in (pa.int32(), pa.int64()) and _is_ordered(options)
         return pa.string() if is_known else None
-    if not (pa.types.is_date32(kind) or pa.types.is_timestamp(kind)):
+    if not (pa.types.is_date32(kind) or (pa.types.is_timestamp(kind) and kind.unit in _UNITS)):
         return None
     if function == "date_format":
         return pa.string() if _FORMAT in options and _is_ordered(options) else None
@@ -85,7 +87,7 @@ def range_of_bounds(
             return _moved(least, greatest, int(options[_DAYS]) * (1 if function == "date_add" else -1))
         seconds = (least * 86400, greatest * 86400)
     else:
-        units = {"s": 1, "ms": 1000, "us": 1_000_000}[kind.unit] if pa.types.is_timestamp(kind) else 1
+        units = _UNITS[kind.unit] if pa.types.is_timestamp(kind) else 1
         seconds = (least // units - _MOST_OFFSET, greatest // units + _MOST_OFFSET)
     if function in ("date_format", "from_unixtime"):
         return _texts(seconds, options.get(_FORMAT, _DEFAULT_FORMAT))
