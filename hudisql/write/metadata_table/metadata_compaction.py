@@ -207,7 +207,7 @@ def _read_layers(metadata: MetadataTable, file_slice: FileSlice) -> list[_Layer]
 
 def _merged(index: str, layers: Sequence[_Layer]) -> EncodedCells:
     """The records of the new base file."""
-    combine = _merge_ranges_of_partitions if is_expression(index) else _COMBINED.get(index)
+    combine = _merge_ranges_of_expression if is_expression(index) else _COMBINED.get(index)
     if combine is not None:
         return cells_of(_combined(layers, combine))
     if not layers:
@@ -274,11 +274,10 @@ _COMBINED: Final[Mapping[str, Callable[[Sequence[bytes]], bytes]]] = {
 """How several records of a key are combined; in other indexes but `column_stats` the newest one holds."""
 
 
-def _merge_ranges_of_partitions(records: Sequence[bytes]) -> bytes:
-    """One record in place of several of a key of an expression index."""
-    if not is_range_of_partition(records[-1]):
-        return records[-1]
-    return merge_range_records(records, merge=merged_ranges)
+def _merge_ranges_of_expression(records: Sequence[bytes]) -> bytes:
+    """One record in place of several of a key of an expression index, which has both kinds of ranges."""
+    is_of_partition = is_range_of_partition(records[-1])
+    return merge_range_records(records, merge=_merged_of_file, of_partitions=is_of_partition)
 
 
 def _plan(slices: Sequence[FileSlice]) -> bytes:
