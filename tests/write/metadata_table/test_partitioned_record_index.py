@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hudisql.console import SilentConsole
-from hudisql.errors import UnsupportedStatementError
+from hudisql.errors import StorageError, UnsupportedStatementError
 from hudisql.format.paths.partition_path import escape_partition_value
 from hudisql.read.scan.record_skipping import look_up_keys
 from hudisql.storage import Storage
@@ -18,7 +18,8 @@ from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.write.index import key_lookup
-from hudisql.write.metadata_table import metadata_compaction
+from hudisql.write.metadata_table import metadata_commit, metadata_compaction
+from hudisql.write.metadata_table.deltacommit_files import write_deltacommit
 from tests.soak import parameters
 from tests.sql.changed_tables import setting
 from tests.write.metadata_table.kept_indexes import assert_finds_all_rows_by_partition
@@ -77,12 +78,28 @@ def test_changes_keep_the_place_of_each_key_in_each_partition(
         metadata = _checked(path)
     groups = {file_slice.file_id for file_slice in metadata.latest_slices("record_index")}
     assert len(groups) == 10 + 2
+    _fail_in_a_new_partition(session, name, monkeypatch)
+    session.sql(f"INSERT INTO {name} VALUES (80, 1, 'p9')")
+    _checked(path)
     assert said == []
     _upsert_by_the_index(session, name, monkeypatch)
     _checked(path)
     with pytest.raises(UnsupportedStatementError, match="has the index record_index, which hudisql cannot"):
         session.sql(f"CREATE INDEX by_seq ON {name} (seq)")
     session.sql(f"DROP TABLE {name}")
+
+
+def _fail_in_a_new_partition(session: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change fails after it has written the file group of the partition, before it completes."""
+
+    def write_and_fail(*arguments: Any) -> None:
+        write_deltacommit(*arguments)
+        raise StorageError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(metadata_commit, "write_deltacommit", write_and_fail)
+        with pytest.raises(StorageError, match="the disk is full"):
+            session.sql(f"INSERT INTO {name} VALUES (80, 1, 'p9'), (81, 1, 'p9')")
 
 
 def _upsert_by_the_index(session: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
