@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+import pyarrow as pa
+
 from hudisql.config.config_key import ConfigKey, HudiConfig
 from hudisql.config.hudi_config import HOLLOW_COMMITS, INDEX_TYPE
 from hudisql.errors import InvalidArgumentError, SettingsError
@@ -38,10 +40,7 @@ _CDC: Final = "cdc"
 _INCREMENTAL: Final = (BEGIN_INSTANT, END_INSTANT, PATH_GLOB, INCREMENTAL_FORMAT, _INCREMENTAL_FILTERS)
 # With the values that change nothing, the default first.
 _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
-    "hoodie.combine.before.upsert": ("true",),
-    "hoodie.merge.allow.duplicate.on.inserts": ("true",),
     DROP_PARTITION_COLUMNS: ("false",),
-    "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": ("false",),
     "hoodie.datasource.write.keygenerator.type": (
         *("simple", "complex", "non_partition", "simple_avro", "complex_avro", "non_partition_avro"),
     ),
@@ -53,6 +52,18 @@ _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "hoodie.datasource.write.record.merger.strategy": ("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",),
 }
+# By the operation of an insert that they concern.
+_INSERTS: Final[Mapping[str, tuple[str, str]]] = {
+    "insert": (
+        "hoodie.merge.allow.duplicate.on.inserts",
+        "SET hoodie.spark.sql.insert.into.operation = upsert replaces the rows of stored keys",
+    ),
+    "upsert": (
+        "hoodie.combine.before.upsert",
+        "SET hoodie.spark.sql.insert.into.operation = insert adds all rows",
+    ),
+}
+_LOGICAL_TIMESTAMPS: Final = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
 _OF_STORED_KEYS: Final = (
     *("BLOOM", "GLOBAL_BLOOM"),
     *("RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_LEVEL_INDEX"),
@@ -99,6 +110,41 @@ def refuse_unserved_writes(config: HudiConfig, properties: TableProperties) -> N
     _refuse_other_columns(config, _RECORD_KEY, properties.record_key_fields)
     _refuse_other_columns(config, _ORDERING, properties.ordering_fields)
     _refuse_other_payload(config, properties)
+
+
+def refuse_unserved_inserts(config: HudiConfig, operation: str) -> None:
+    """Raise SettingsError for a setting that asks for another treatment of keys than `operation` has.
+
+    Statements of another operation follow neither setting in Hudi, so they are no concern of them.
+    """
+    key, way_out = _INSERTS.get(operation, ("", ""))
+    if key and config.lookup(key, "true").strip().lower() != "true":
+        raise SettingsError(
+            f"{key} = {config.lookup(key, '')} is not supported for the operation {operation}: hudisql "
+            "writes with true",
+            hint=f"RESET {key}, or leave the option out; {way_out}",
+        )
+
+
+def refuse_logical_timestamps(config: HudiConfig, properties: TableProperties, schema: pa.Schema) -> None:
+    """Raise SettingsError if a setting asks for record keys or directories with timestamps as texts.
+
+    `KeyGenUtils` of Hudi then writes `2024-03-01 00:00:00.0` in place of the number of microseconds. Tables
+    whose record key and partition columns hold no timestamp are not concerned.
+    """
+    text = config.lookup(_LOGICAL_TIMESTAMPS, "false").strip().lower()
+    if text == "false":
+        return
+    roots = {
+        name.split(".")[0].lower() for name in (*properties.record_key_fields, *properties.partition_fields)
+    }
+    named = [field.name for field in schema if field.name.lower() in roots and "timestamp" in str(field.type)]
+    if named:
+        raise SettingsError(
+            f"{_LOGICAL_TIMESTAMPS} = {text} is not supported: the column {named[0]} of the record key or "
+            "partitions holds timestamps, which hudisql writes as numbers",
+            hint=f"RESET {_LOGICAL_TIMESTAMPS}, or leave the option out",
+        )
 
 
 def _refuse_other_meta_columns(config: HudiConfig, properties: TableProperties) -> None:

@@ -44,7 +44,7 @@ from hudisql.config.hudi_config import (
 from hudisql.errors import SettingsError, UnsupportedTableError
 from hudisql.format.keys.bucket_rules import BucketRules, bucket_rules
 from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
-from hudisql.options.unserved_settings import refuse_unserved_writes
+from hudisql.options.unserved_settings import refuse_logical_timestamps, refuse_unserved_writes
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.kept_metadata_table import has_kept_indexes
 from hudisql.write.execution.partitioner import FileSizing
@@ -99,6 +99,7 @@ def write_options_by(
     SettingsError, UnsupportedTableError.
     """
     refuse_unserved_writes(config, table.properties)
+    refuse_logical_timestamps(config, table.properties, table.schema)
     ordering_fields = table.ordering_fields
     by_event_time = table.properties.keeps_later_event_times
     index = record_index(config, table)

@@ -95,10 +95,15 @@ def test_settings_that_are_not_served_are_refused_by_name(session: Session, tabl
             for statement in (f"SELECT * FROM {table.name}", f"DELETE FROM {table.name}"):
                 with pytest.raises(SettingsError, match=f"hoodie.datasource.query.type = {query_type}"):
                     session.sql(statement)
-    for key, value in (("hoodie.combine.before.upsert", "false"), ("hoodie.write.table.version", "8")):
+    for key, value, statement in (
+        ("hoodie.write.table.version", "8", "UPDATE {t} SET seq = 1"),
+        ("hoodie.combine.before.upsert", "false", "INSERT INTO {t} SELECT * FROM {t}"),
+    ):
         with (
             setting(session, key, value),
             pytest.raises(SettingsError, match=f"{key} = {value} is not supported"),
         ):
-            table.run("UPDATE {t} SET seq = 1")
+            table.run(statement)
+    with setting(session, "hoodie.merge.allow.duplicate.on.inserts", "false"):
+        table.run("UPDATE {t} SET seq = seq WHERE id = 'none'")
     assert len(table.rows()) == ROWS

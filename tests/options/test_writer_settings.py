@@ -8,6 +8,7 @@ from importlib.resources import files
 from types import SimpleNamespace
 from typing import cast
 
+import pyarrow as pa
 import pytest
 
 from hudisql.config.config_key import HudiConfig
@@ -15,7 +16,11 @@ from hudisql.config.hudi_config import CONFIG_KEYS
 from hudisql.errors import SettingsError
 from hudisql.format.table_properties import TableProperties
 from hudisql.options.insert_options import insert_dup_policy, insert_operation
-from hudisql.options.unserved_settings import refuse_unserved_writes
+from hudisql.options.unserved_settings import (
+    refuse_logical_timestamps,
+    refuse_unserved_inserts,
+    refuse_unserved_writes,
+)
 from hudisql.sql.dataframe.frame_options import read_frame_options
 from hudisql.table.hudi_table import HudiTable
 
@@ -78,6 +83,7 @@ TABLE = TableProperties(
 def refuse(**values: str) -> None:
     config = HudiConfig(lambda key, default: values.get(key, default))
     refuse_unserved_writes(config, TABLE)
+    refuse_logical_timestamps(config, TABLE, pa.schema({"sub": pa.timestamp("us", "UTC")}))
     table = _table()
     insert_dup_policy(config, table, insert_operation(config, config, table), is_sql=True)
 
@@ -113,6 +119,20 @@ def test_what_would_give_other_rows_is_refused_by_name(key: str, value: str) -> 
 @pytest.mark.parametrize("key", sorted(NO_EFFECT_ON_ROWS))
 def test_what_has_no_effect_on_rows_is_left_alone(key: str) -> None:
     refuse(**{key: "1"})
+
+
+def test_what_concerns_other_writes_or_tables_is_left_alone() -> None:
+    values = {
+        "hoodie.merge.allow.duplicate.on.inserts": "false",
+        f"{WRITE}keygenerator.consistent.logical.timestamp.enabled": "true",
+    }
+    config = HudiConfig(lambda key, default: values.get(key, default))
+    for operation in ("upsert", "bulk_insert"):
+        refuse_unserved_inserts(config, operation)
+    with pytest.raises(SettingsError, match="inserts = false is not supported for the operation insert"):
+        refuse_unserved_inserts(config, "insert")
+    schema = pa.schema({"id": pa.int64(), "sub": pa.string(), "v": pa.timestamp("us", "UTC")})
+    refuse_logical_timestamps(config, TABLE, schema)
 
 
 def test_a_session_that_says_what_the_table_says_is_followed() -> None:

@@ -20,6 +20,7 @@ from hudisql.errors import UnsupportedStatementError
 from hudisql.format.schema.internal_columns import refuse_internal_names
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.options.insert_options import evolves_schema, insert_dup_policy
+from hudisql.options.unserved_settings import refuse_unserved_inserts
 from hudisql.read.files.predicates import Predicate, conjunction, split_conjuncts
 from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.read.scan.partition_pruning import of_partitions
@@ -241,8 +242,9 @@ def plan_insert(
     write: RowsToInsert,
     query: PlannedQuery | None = None,
 ) -> DmlPlan:
-    """The plan of new rows. Raises SettingsError for a policy for stored keys that cannot be followed."""
+    """The plan of new rows. Raises SettingsError for a treatment of stored keys that cannot be followed."""
     if write.overwrite is None:
+        refuse_unserved_inserts(scope.settings, write.operation)
         policy = insert_dup_policy(scope.settings, table, write.operation, is_sql=query is not None)
         write = replace(write, dup_policy=policy)
     return DmlPlan(scope, table, options, write, query)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -268,8 +269,16 @@ def _static_values(
             value = _static_column(context, piece, field).alias(field.name)
             literals = context.spark.range(1).select().select(value)
             row = with_types(context, literals, pa.schema([field]), table_label).collect()[0]
-        values[field.name] = row[0]
+        values[field.name] = _with_zone(row[0], field)
     return values
+
+
+def _with_zone(value: object, column: pa.Field) -> object:
+    """A collected value as the partitions of the table have it: Spark gives a TIMESTAMP without time zone,
+    in that of this process.
+    """
+    has_zone = pa.types.is_timestamp(column.type) and column.type.tz is not None
+    return value.astimezone(UTC) if has_zone and isinstance(value, datetime) else value
 
 
 def _overwrite_of(settings: HudiConfig, table: HudiTable, static: Mapping[str, object]) -> Overwrite:

@@ -160,3 +160,15 @@ def test_the_text_of_the_null_partition_is_no_value(session: Session, tmp_path: 
         with pytest.raises(WriteRefusedError, match=f"p = '{text}' cannot be a partition"):
             session.sql(statement)
     assert rows(session, name) == [(1, "a", None), (2, "a", "x")]
+
+
+def test_an_overwrite_replaces_the_partition_of_a_timestamp(session: Session, tmp_path: Path) -> None:
+    name = "partition_values.moments"
+    session.sql(
+        f"CREATE TABLE {name} (id INT, v STRING, p TIMESTAMP) USING hudi PARTITIONED BY (p) "
+        f"LOCATION '{tmp_path / 't'}' TBLPROPERTIES (primaryKey = 'id')"
+    )
+    early, late = "2021-05-20 00:00:00", "2021-05-21 00:00:00"
+    session.sql(f"INSERT INTO {name} VALUES (1, 'old', TIMESTAMP '{early}'), (2, 'old', TIMESTAMP '{late}')")
+    session.sql(f"INSERT OVERWRITE {name} PARTITION (p = '{early}') VALUES (3, 'new')")
+    assert rows(session, name) == [(2, "old", late), (3, "new", early)]
