@@ -184,7 +184,7 @@ def _avro_json(schema: Any, record: Any) -> bytes:
 class DeleteMarkerArguments(NamedTableArguments):
     """The parameters of `delete_marker`."""
 
-    instant_time: str = parameter(help="instant time whose markers are deleted")
+    instant_time: str = parameter(help="instant times whose markers are deleted, separated by commas")
 
 
 @dataclass(frozen=True)
@@ -194,17 +194,27 @@ class DeleteMarkerRow:
     delete_marker_result: bool
 
 
-@procedure("Deletes the markers that an instant has left.")
+@procedure("Deletes the markers that instants have left.")
 def delete_marker(context: Context, arguments: DeleteMarkerArguments) -> Iterable[DeleteMarkerRow]:
-    """One row. Raises NoSuchTableError, InvalidArgumentError, WriteConflictError for an instant that is
-    pending, StorageError.
+    """One row; nothing is deleted if one of the times does not fit.
+
+    Raises NoSuchTableError, InvalidArgumentError, WriteConflictError for an instant that is pending,
+    StorageError.
     """
     from hudisql.table.hudi_table import check_written_version
     from hudisql.write.transaction.markers import delete_markers
 
     table = find_table(context, arguments.table)
     check_written_version(table.version, table.base_path)
-    time = arguments.instant_time
+    times = [time.strip() for time in arguments.instant_time.split(",")]
+    for time in times:
+        _check_abandoned(table, time)
+    for time in times:
+        delete_markers(table.storage, table.base_path, time)
+    return [DeleteMarkerRow(True)]
+
+
+def _check_abandoned(table: HudiTable, time: str) -> None:
     if not time.isdigit():
         raise InvalidArgumentError(f"instant_time must be an instant time, not '{time}'")
     if any(instant.timestamp == time for instant in table.timeline.pending):
@@ -213,5 +223,3 @@ def delete_marker(context: Context, arguments: DeleteMarkerArguments) -> Iterabl
             "rollback deletes",
             hint="the next write rolls it back, and deletes its markers, once its writer is gone",
         )
-    delete_markers(table.storage, table.base_path, time)
-    return [DeleteMarkerRow(True)]

@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING, Any, Final
 from hudisql.bootstrap.blockers import name_some
 from hudisql.bootstrap.lease.protected_sources import refuse_touching_sources
 from hudisql.bootstrap.rollback.table_removal import names_of_table
-from hudisql.catalog.metastore_table import FURTHER_SUFFIXES, MetastoreTable, hudi_base_path
+from hudisql.catalog.metastore_table import (
+    FURTHER_SUFFIXES,
+    READ_OPTIMIZED_PROPERTY,
+    MetastoreTable,
+    hudi_base_path,
+    is_read_optimized,
+)
 from hudisql.catalog.sync import sync_table
+from hudisql.catalog.sync_entries import SyncOptions
+from hudisql.catalog.table_entries import registered_entries
 from hudisql.catalog.table_location import database_directory
 from hudisql.config.config_key import HudiConfig
 from hudisql.errors import (
@@ -37,6 +45,7 @@ from hudisql.result import LocalResult, Result
 from hudisql.sql.ddl.create_table_like import read_definition_like
 from hudisql.sql.ddl.empty_table import check_free, plan_empty_table, publish_empty_table
 from hudisql.sql.ddl.generator_options import with_generator_settings
+from hudisql.sql.ddl.properties_without_effect import without_idle_properties
 from hudisql.sql.ddl.table_options import (
     check_properties,
     check_purge,
@@ -79,6 +88,8 @@ def create_table(context: Context, statement: st.CreateTableStatement) -> Result
     the sync with the metastore failed.
     """
     definition = _definition_of(context, statement)
+    if READ_OPTIMIZED_PROPERTY in definition.properties:
+        return _create_view_of_files(context, statement, definition)
     found = _free_name(context, statement, definition)
     if found is None:
         return LocalResult(context.spark, (), ())
@@ -94,6 +105,39 @@ def create_table(context: Context, statement: st.CreateTableStatement) -> Result
         check_purge(table, definition.properties)
         context.console.info(f"{database}.{name}: the Hudi table at {path} is registered as it is")
     register_table(context, definition, table, database, name)
+    return LocalResult(context.spark, (), ())
+
+
+def _create_view_of_files(
+    context: Context, statement: st.CreateTableStatement, definition: TableDefinition
+) -> Result:
+    """Register a further name of a merge-on-read table: base files only, or with merged log files.
+
+    An entry that shows the same already, as each sync makes them, stays. Raises InvalidArgumentError without
+    such a table at the LOCATION.
+    """
+    text = definition.properties[READ_OPTIMIZED_PROPERTY].strip().lower()
+    if text not in ("true", "false"):
+        raise InvalidArgumentError(f"{READ_OPTIMIZED_PROPERTY} is neither true nor false: '{text}'")
+    others = {key: value for key, value in definition.properties.items() if key != READ_OPTIMIZED_PROPERTY}
+    definition = replace(definition, properties=others)
+    database, name = context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))
+    path = _place_of(context, definition, database, name)
+    table = None if definition.location is None else _find_table(context, path)
+    if table is None or not table.is_merge_on_read:
+        raise InvalidArgumentError(
+            f"{READ_OPTIMIZED_PROPERTY} is for a further name of a merge-on-read table, and there is none at "
+            f"{path}",
+            hint="give the LOCATION of such a table, or leave the property out",
+        )
+    _check_agreement(definition, table)
+    found = registered_entries(context.metastore, table, database, name)
+    if any(entry.name == name and is_read_optimized(entry) == (text == "true") for entry in found):
+        context.console.info(f"{database}.{name} shows the table at {path} so already: nothing was done")
+    elif _free_name(context, statement, definition) is not None:
+        shown = SyncOptions(strategy="RO" if text == "true" else "RT")
+        parameters = _parameters_of(definition)
+        sync_table(context.metastore, table, database, name, shown, parameters=parameters)
     return LocalResult(context.spark, (), ())
 
 
@@ -172,6 +216,11 @@ def plan_table_as(
     frame = query.run_prepared(context, prepared, origin)
     frame = frame.drop(*(name for name in frame.columns if is_meta_column(name)))
     definition = _definition_of(context, statement, frame.schema.jsonValue()["fields"])
+    if READ_OPTIMIZED_PROPERTY in definition.properties:
+        raise InvalidArgumentError(
+            f"{READ_OPTIMIZED_PROPERTY} is for a further name of a table, not for a new one",
+            hint=f"leave it out: a merge-on-read table also gets the name {statement.table}_ro",
+        )
     found = _free_name(context, statement, definition)
     if found is None:
         return PlannedTable(definition, frame, prepared, None)
@@ -234,7 +283,8 @@ def _definition_of(
         definition = read_table_definition(context, statement.text, columns)
     else:
         definition = read_definition_like(context, statement)
-    definition = replace(definition, properties=with_plain_key(definition.properties))
+    properties = without_idle_properties(context, definition.properties, statement.table)
+    definition = replace(definition, properties=with_plain_key(properties))
     return with_generator_settings(definition, context.spark.conf)
 
 
@@ -265,12 +315,16 @@ def register_table(
 
     Raises SyncFailedError: the table exists nevertheless.
     """
-    comment = {} if definition.comment is None else {COMMENT: definition.comment}
-    parameters = {**definition.properties, **comment}
+    parameters = _parameters_of(definition)
     is_managed = definition.location is None
     sync_table(context.metastore, table, database, name, parameters=parameters, is_managed=is_managed)
     entry = MetastoreTable(database, name, "EXTERNAL_TABLE", table.base_path, ())
     TableCall(context, table, entry, settings_of(context, table, parameters)).publish()
+
+
+def _parameters_of(definition: TableDefinition) -> dict[str, str]:
+    comment = {} if definition.comment is None else {COMMENT: definition.comment}
+    return {**definition.properties, **comment}
 
 
 def _make_table(

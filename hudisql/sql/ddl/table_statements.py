@@ -168,7 +168,7 @@ def _shown_schema(table: HudiTable, entry: MetastoreTable) -> pa.Schema:
 
 
 def describe_details(table: HudiTable, entry: MetastoreTable) -> list[tuple[str, str]]:
-    """The properties of a Hudi table, as name and text: location, type, keys, source, latest commit."""
+    """The properties of a Hudi table, as name and text: comment, location, type, keys, latest commit."""
     properties = table.properties
     latest = table.timeline.latest_commit
     details: list[tuple[str, object]] = [
@@ -178,6 +178,7 @@ def describe_details(table: HudiTable, entry: MetastoreTable) -> list[tuple[str,
         ("Owner", entry.owner),
         ("Type", "EXTERNAL" if entry.is_external else "MANAGED"),
         ("Provider", "hudi"),
+        ("Comment", entry.parameters.get("comment")),
         ("Location", table.base_path),
         ("Table Type", properties.table_type),
         ("Table Version", properties.version),

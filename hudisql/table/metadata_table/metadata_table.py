@@ -310,8 +310,7 @@ def find_metadata_table(table: HudiTable) -> MetadataTable:
     if metadata is None:
         raise InvalidArgumentError(
             f"the Hudi table at {table.base_path} has no metadata table",
-            hint="a writer of Apache Hudi with hoodie.metadata.enable=true makes one; a write of hudisql "
-            "drops it",
+            hint="CALL create_metadata_table(table => 'db.name') makes one, and changes keep it",
         )
     return metadata
 

@@ -74,13 +74,18 @@ def test_markers_are_deleted_of_instants_that_are_not_pending(call, bootstrap, n
     bootstrap()
     path = str(tmp_path / "t")
     time = "20240101000000000"
-    create_marker(Storage(), path, time, Marker("dt=2024-03-01", "a_0-0-0_1.parquet", MarkerKind.CREATE))
+    later = "20240102000000000"
+    for each in (time, later):
+        create_marker(Storage(), path, each, Marker("dt=2024-03-01", "a_0-0-0_1.parquet", MarkerKind.CREATE))
     requested = f"{path}/.hoodie/{time}.commit.requested"
     Storage().write(requested, b"")
     with pytest.raises(WriteConflictError, match=f"the instant {time} .* is not complete"):
-        call("delete_marker", table=name, instant_time=time)
+        call("delete_marker", table=name, instant_time=f"{later},{time}")
+    assert marked_instants(Storage(), path) == [time, later]
     Storage().delete_file(requested)
-    assert call("delete_marker", table=name, instant_time=time) == [{"delete_marker_result": True}]
+    assert call("delete_marker", table=name, instant_time=f"{time}, {later}") == [
+        {"delete_marker_result": True}
+    ]
     assert marked_instants(Storage(), path) == []
     with pytest.raises(InvalidArgumentError, match="must be an instant time"):
         call("delete_marker", table=name, instant_time="../..")

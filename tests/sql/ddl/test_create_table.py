@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
+import hudisql
 from hudisql.errors import (
     HudisqlError,
     InvalidArgumentError,
@@ -25,6 +27,7 @@ from hudisql.session import Session
 from tests.rows import rows
 from tests.spark_versions import needs_spark
 from tests.sql.changed_tables import own_database, setting
+from tests.warning_console import WarningConsole
 
 pytestmark = pytest.mark.spark
 
@@ -69,6 +72,7 @@ def test_a_new_table_is_empty_and_has_its_columns(session: Session, tmp_path: Pa
     ]
     parameters = parameters_of(session, "t")
     assert parameters["comment"] == "what it is"
+    assert ("Comment", "what it is", "") in rows(session, "DESCRIBE EXTENDED made.t")
     assert parameters["hoodie.index.type"] == "BLOOM"
     assert '"comment":"inner"' in parameters["spark.sql.sources.schema.part.0"]
 
@@ -146,6 +150,47 @@ def test_a_merge_on_read_table_gets_its_three_names(session: Session, tmp_path: 
     assert found["hoodie.table.precombine.field"] == "n"
     assert found["hoodie.compaction.payload.class"].endswith(".DefaultHoodieRecordPayload")
     assert [rows(session, f"SELECT * FROM made.{name}") for name in ("t", "t_ro", "t_rt")] == [[], [], []]
+
+
+def test_further_names_show_base_files_or_merged_rows_as_hudi_makes_them(
+    session: Session, tmp_path: Path
+) -> None:
+    location = f"USING hudi LOCATION '{tmp_path / 't'}'"
+    session.sql(f"CREATE TABLE made.t (id INT, v INT) {location} TBLPROPERTIES (primaryKey='id', type='mor')")
+    session.sql("INSERT INTO made.t VALUES (1, 1)")
+    session.sql("UPDATE made.t SET v = 2")
+    for flag, names in (("true", ("t_ro", "files")), ("false", ("t_rt", "rows_of_t"))):
+        for name in names:
+            session.sql(
+                f"CREATE TABLE made.{name} {location} TBLPROPERTIES ('hoodie.query.as.ro.table' = '{flag}')"
+            )
+            assert rows(session, f"SELECT v FROM made.{name}") == [(1 if flag == "true" else 2,)]
+    with pytest.raises(TableExistsError, match="t_rt exists already"):
+        session.sql(f"CREATE TABLE made.t_rt {location} TBLPROPERTIES ('hoodie.query.as.ro.table' = 'true')")
+    for text in ("(id INT) USING hudi", f"USING hudi LOCATION '{tmp_path}'", "USING hudi AS SELECT 1 AS id"):
+        made, _, query = text.partition(" AS ")
+        query = f" AS {query}" if query else ""
+        with pytest.raises(InvalidArgumentError, match="for a further name of a"):
+            session.sql(
+                f"CREATE TABLE made.u {made} TBLPROPERTIES ('hoodie.query.as.ro.table' = 'true'){query}"
+            )
+
+
+def test_names_and_settings_of_syncs_among_the_properties_have_no_effect(
+    spark: SparkSession, session: Session, tmp_path: Path
+) -> None:
+    console = WarningConsole()
+    with hudisql.connect(spark=spark, console=console) as warned:
+        warned.sql(
+            f"CREATE TABLE made.t (id INT) USING hudi LOCATION '{tmp_path / 't'}' TBLPROPERTIES "
+            "(primaryKey='id', 'hoodie.table.name'='other', 'hoodie.database.name'='made', "
+            "'hoodie.datasource.hive_sync.enable'='true', 'hoodie.datasource.hive_sync.mode'='hms')"
+        )
+    assert [text.partition(" in TBLPROPERTIES")[0] for text in console.texts] == [
+        "CREATE TABLE made.t: hoodie.datasource.hive_sync.mode = hms, hoodie.table.name = other"
+    ]
+    assert properties_at(tmp_path / "t")["hoodie.table.name"] == "t"
+    assert not [name for name in parameters_of(session, "t") if "sync" in name or name.endswith(".name")]
 
 
 def test_without_a_location_a_table_lies_in_its_databases_directory(session: Session) -> None:
