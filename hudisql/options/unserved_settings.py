@@ -21,6 +21,7 @@ from hudisql.format.table_properties import (
     DROP_PARTITION_COLUMNS,
     LEGACY_PAYLOAD_CLASS,
     POPULATE_META_FIELDS,
+    RECORD_MERGE_MODE,
     WRITE_VERSION,
     TableProperties,
 )
@@ -110,6 +111,7 @@ def refuse_unserved_writes(config: HudiConfig, properties: TableProperties) -> N
     _refuse_other_columns(config, _RECORD_KEY, properties.record_key_fields)
     _refuse_other_columns(config, _ORDERING, properties.ordering_fields)
     _refuse_other_payload(config, properties)
+    _refuse_other_merge_mode(config, properties)
 
 
 def refuse_unserved_inserts(config: HudiConfig, operation: str) -> None:
@@ -212,6 +214,19 @@ def _refuse_other_payload(config: HudiConfig, properties: TableProperties) -> No
         raise SettingsError(
             f"{_PAYLOAD} = {text} contradicts the table, which has {own}", hint=f"RESET {_PAYLOAD}"
         )
+
+
+def _refuse_other_merge_mode(config: HudiConfig, properties: TableProperties) -> None:
+    """Raise SettingsError if a setting of Hudi 1.x names another merge mode than the table's rows have."""
+    own = "EVENT_TIME_ORDERING" if properties.keeps_later_event_times else "COMMIT_TIME_ORDERING"
+    for key in (RECORD_MERGE_MODE, "hoodie.write.record.merge.mode"):
+        text = config.lookup(key, own)
+        if text.strip().upper() not in (own, properties.record_merge_mode):
+            raise SettingsError(
+                f"{key} = {text} contradicts the table, which has {own}",
+                hint=f"RESET {key}, or ALTER TABLE … UNSET TBLPROPERTIES: the mode is chosen when a table is "
+                "made",
+            )
 
 
 def refuse_unserved_queries(setting: Callable[[str], str | None]) -> None:

@@ -23,9 +23,11 @@ from hudisql.table.timeline.completion_times import instant_time_of_millis
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_INSTANT_LITERAL = re.compile(r"\s*(['\"])(\d{14}|\d{17})\1\s*")
+_INSTANT_LITERAL = re.compile(r"\s*(['\"]?)(\d{14}|\d{17})\1\s*")
 _HINT = "write TIMESTAMP AS OF '2024-03-01 12:00:00' or TIMESTAMP AS OF '<instant time>'"
 _SHOWN = 3
+# The years 1970 to 9998 in microseconds since 1970; long numbers that are no instant times lie outside.
+_FIRST_MICROS, _LAST_MICROS = 0, 253_370_764_800_000_000
 
 
 def past_state(session: SparkSession, table: HudiTable, travel: TimeTravel) -> TableState:
@@ -64,7 +66,7 @@ def _instant_time(session: SparkSession, table: HudiTable, expression: str) -> s
         return literal[2]
     with translated_spark_errors():
         row = spark_sql(session, f"SELECT unix_micros(CAST({expression} AS TIMESTAMP_LTZ))").head()
-    if row is None or row[0] is None:
+    if row is None or row[0] is None or not _FIRST_MICROS <= int(row[0]) <= _LAST_MICROS:
         raise UnsupportedStatementError(f"TIMESTAMP AS OF {expression} is not a point in time", hint=_HINT)
     return instant_time_of_millis(table, int(row[0]) // 1000)
 

@@ -23,6 +23,7 @@ from hudisql.format.table_properties import DATABASE_NAME, NAME, PARTITION_FIELD
 from hudisql.spark.jvm import class_name, items_of, pairs_of
 from hudisql.spark.versions import called_since, columns_of_create_table
 from hudisql.sql.query.references import parse_plan
+from hudisql.sql.schema.merge_mode_property import with_payload_of_mode
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -72,7 +73,7 @@ def read_table_definition(
     """The definition in a CREATE TABLE statement; `query_columns` (Spark's JSON) are those of its AS SELECT.
 
     Raises SqlSyntaxError, UnsupportedStatementError for clauses and UnsupportedTableError for types that a
-    Hudi table can't have, InvalidArgumentError for columns that contradict each other.
+    Hudi table can't have, InvalidArgumentError for columns and properties that contradict each other.
     """
     plan = parse_plan(context.spark, text)
     wanted = "CreateTable" if query_columns is None else "CreateTableAsSelect"
@@ -115,7 +116,7 @@ def read_table_definition(
     return TableDefinition(
         schema,
         partition_columns,
-        properties,
+        with_payload_of_mode(properties),
         _text(specification.location()) or path,
         _text(specification.comment()),
         frozenset(column["name"] for column in columns if not column["nullable"]),
@@ -159,7 +160,10 @@ def definition_of_columns(
     schema = _ordered_schema(columns, tuple(partition_columns))
     own = {field.name.lower(): field.name for field in schema}
     return TableDefinition(
-        schema, tuple(own[name.lower()] for name in partition_columns), properties, location
+        schema,
+        tuple(own[name.lower()] for name in partition_columns),
+        with_payload_of_mode(properties),
+        location,
     )
 
 

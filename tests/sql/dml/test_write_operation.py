@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hudisql.errors import SettingsError
+from hudisql.errors import InvalidArgumentError, SettingsError, UnsupportedTableError
+from hudisql.sql.schema.merge_mode_property import with_payload_of_mode
 from tests.sql.changed_tables import ROWS, ChangedTable, setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -44,3 +45,37 @@ def test_statements_other_than_insert_do_not_follow_it(table: ChangedTable) -> N
         frame = table.session.spark.sql("SELECT 'n' AS id, 1 AS seq, '2024-03-01' AS dt")
         table.session.write(frame, table.name, "upsert")
     assert len(table.rows()) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "kept"),
+    [("9", "COMMIT_TIME_ORDERING", 99), ("6", "EVENT_TIME_ORDERING", 100), ("6", "COMMIT_TIME_ORDERING", 99)],
+)
+def test_a_new_table_keeps_the_rows_that_its_merge_mode_says(
+    table: ChangedTable, version: str, mode: str, kept: int
+) -> None:
+    name, run = f"changes.mode_{version}_{mode}", table.session.sql
+    run(
+        f"CREATE TABLE {name} (id INT, ts INT) USING hudi TBLPROPERTIES (primaryKey = 'id', "
+        f"preCombineField = 'ts', recordMergeMode = '{mode}', 'hoodie.write.table.version' = '{version}')"
+    )
+    for ts in (100, 99):
+        run(f"INSERT INTO {name} VALUES (1, {ts})")
+    assert [tuple(row) for row in run(f"SELECT id, ts FROM {name}").rows] == [(1, kept)]
+    other = "COMMIT_TIME_ORDERING" if mode.startswith("EVENT") else "EVENT_TIME_ORDERING"
+    with (
+        setting(table.session, "hoodie.write.record.merge.mode", other),
+        pytest.raises(SettingsError, match=f"contradicts the table, which has {mode}"),
+    ):
+        run(f"INSERT INTO {name} VALUES (1, 101)")
+
+
+def test_a_merge_mode_that_no_payload_class_stands_for_is_refused() -> None:
+    with pytest.raises(UnsupportedTableError, match="recordMergeMode = CUSTOM is not supported"):
+        with_payload_of_mode({"recordMergeMode": "CUSTOM"})
+    event_time = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
+    both = {"payloadClass": event_time, "hoodie.record.merge.mode": "commit_time_ordering"}
+    with pytest.raises(InvalidArgumentError, match="contradicts the payload class"):
+        with_payload_of_mode(both)
+    both["hoodie.record.merge.mode"] = "event_time_ordering"
+    assert with_payload_of_mode(both) == both

@@ -59,6 +59,8 @@ def test_a_version_can_stand_wherever_a_table_can(context: Context, changed: lis
         "ON old.id = b.id",
     )
     after_upsert = len(rows(context, f"SELECT id FROM db.c TIMESTAMP AS OF '{upserted}'"))
+    # Hudi takes an instant time without quotes, too.
+    assert len(rows(context, f"SELECT id FROM db.c TIMESTAMP AS OF {upserted}")) == after_upsert
     assert counts == (600, now, after_upsert, 5)
     create_view(context, f"CREATE TEMPORARY VIEW past AS SELECT id FROM db.c VERSION AS OF '{BOOTSTRAP}'")
     try:
@@ -79,6 +81,8 @@ def test_times_are_constant_expressions_of_the_session(context: Context) -> None
         assert rows(context, f"SELECT count(*) FROM db.c TIMESTAMP AS OF {expression}") == [(600,)]
     with pytest.raises((UnsupportedStatementError, QueryError)):
         run_query(context, "SELECT * FROM db.c TIMESTAMP AS OF 'yesterday evening'")
+    with pytest.raises(UnsupportedStatementError, match="AS OF 202403011200001 is not a point in time"):
+        run_query(context, "SELECT * FROM db.c TIMESTAMP AS OF 202403011200001")
     text = f"SELECT id FROM db.c TIMESTAMP AS OF '{BOOTSTRAP}' WHERE dt = '2024-03-01'"
     (scan,) = prepare_query(context, Statement(text)).scans
     assert scan.plan is not None
