@@ -113,10 +113,15 @@ def test_a_secondary_index_is_created_kept_and_dropped(session: Session, path: s
     assert list(read_index_definitions(open_table(Storage(), path))) == ["column_stats"]
 
 
-def test_an_expression_index_is_created_kept_and_dropped(session: Session, path: str) -> None:
+def test_an_expression_index_is_created_kept_and_dropped(
+    session: Session, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(session.context.console, "warning", warnings.append, raising=False)
     options = "OPTIONS (expr='substring', 'pos'='1', len='2')"
     session.sql(f"CREATE INDEX by_d ON indexed.t USING column_stats (D) {options}")
     assert "expr_index_by_d" in _shown(session)
+    assert "every filter by = or IN on the column d, also for those without substring" in warnings[0]
     session.sql("INSERT INTO indexed.t VALUES (4, 'z', 3, 'fourth', true), (5, 'z', 3, null, true)")
     ranges = _ranges(session, path)
     assert any((greatest, nulls) == ("fo", 2) for _, greatest, _, nulls in ranges)
