@@ -192,6 +192,11 @@ class TableProperties:
         return mode == "EVENT_TIME_ORDERING" or (mode is None and bool(self.ordering_fields))
 
     @property
+    def effective_merge_mode(self) -> str:
+        """The merge mode of Hudi 1.x that says which row of a key stays, also for tables of version 6."""
+        return "EVENT_TIME_ORDERING" if self.keeps_later_event_times else "COMMIT_TIME_ORDERING"
+
+    @property
     def partial_update_mode(self) -> str | None:
         """`IGNORE_DEFAULTS` or `FILL_UNAVAILABLE`; None if every row replaces all columns.
 

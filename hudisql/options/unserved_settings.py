@@ -218,7 +218,7 @@ def _refuse_other_payload(config: HudiConfig, properties: TableProperties) -> No
 
 def _refuse_other_merge_mode(config: HudiConfig, properties: TableProperties) -> None:
     """Raise SettingsError if a setting of Hudi 1.x names another merge mode than the table's rows have."""
-    own = "EVENT_TIME_ORDERING" if properties.keeps_later_event_times else "COMMIT_TIME_ORDERING"
+    own = properties.effective_merge_mode
     for key in (RECORD_MERGE_MODE, "hoodie.write.record.merge.mode"):
         text = config.lookup(key, own)
         if text.strip().upper() not in (own, properties.record_merge_mode):

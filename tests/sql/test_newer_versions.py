@@ -113,6 +113,17 @@ def test_procedures_show_the_table(session: Session, procedure: str, name: str, 
     assert len(found) == count if count is not None else found
 
 
+@pytest.mark.usefixtures("lake")
+def test_the_timeline_function_shows_archived_instants(session: Session) -> None:
+    active, every = (
+        {tuple(row) for row in rows(session, f"SELECT * FROM hudi_query_timeline('newer.archived', {flag})")}
+        for flag in ("false", "true")
+    )
+    archived = {row[0] for row in rows(session, "CALL show_archived_commits(table => 'newer.archived')")}
+    assert active < every
+    assert {row[0] for row in every - active if "commit" in row[1]} == archived - {row[0] for row in active}
+
+
 CHANGES = [
     "ALTER TABLE newer.logs SET TBLPROPERTIES (preCombineField = 'id')",
     "ALTER TABLE newer.logs UNSET TBLPROPERTIES (payloadClass)",

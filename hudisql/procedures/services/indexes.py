@@ -115,8 +115,8 @@ def _make_index(
     with_records = RECORD_INDEX in table.properties.metadata_partitions
     make_metadata_table(context, table, with_record_index=with_records, expressions=[expression])
     context.console.warning(
-        f"Apache Hudi 1.2 asks the index {arguments.index} for every filter by = or IN on the column {column}, "
-        f"also for those without {expression.function}, and leaves out rows of them: set "
+        f"Apache Hudi 1.2 asks the index {arguments.index} for every filter by = or IN on the column "
+        f"{column}, also for those without {expression.function}, and leaves out rows of them: set "
         "hoodie.enable.data.skipping=false where Hudi has such filters"
     )
     return expression.name

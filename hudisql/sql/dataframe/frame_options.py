@@ -24,6 +24,7 @@ from hudisql.sql.ddl.table_options import (
     TYPE,
     check_property,
 )
+from hudisql.sql.schema.merge_mode_property import MERGE_MODE
 from hudisql.table.hudi_table import WRITTEN_VERSION, HudiTable
 from hudisql.write.overwrite import Overwrite
 
@@ -48,7 +49,7 @@ NAMES: Final = (keys.NAME, "hoodie.datasource.write.table.name")
 """The options with the table's name."""
 _OF_THE_TABLE: Final = frozenset(
     {
-        *(*PRIMARY_KEY, *TYPE, *ORDERING, *PAYLOAD, *PARTITIONS, *KEY_GENERATOR, *NAMES),
+        *(*PRIMARY_KEY, *TYPE, *ORDERING, *PAYLOAD, *MERGE_MODE, *PARTITIONS, *KEY_GENERATOR, *NAMES),
         *(keys.HIVE_STYLE_PARTITIONING, keys.URL_ENCODE_PARTITIONING, keys.DATABASE_NAME),
         *(keys.WRITE_VERSION, keys.CDC_ENABLED, keys.CDC_MODE, keys.POPULATE_META_FIELDS),
     }
@@ -151,6 +152,8 @@ def _own_value(table: HudiTable, name: str, table_label: str) -> tuple[str, ...]
     if name in PAYLOAD:
         legacy = properties.get(keys.LEGACY_PAYLOAD_CLASS)
         return (properties.payload_class or legacy or _DEFAULT_PAYLOAD,)
+    if name in MERGE_MODE:
+        return (properties.effective_merge_mode,)
     if name == keys.WRITE_VERSION:
         return (str(properties.version), str(WRITTEN_VERSION))
     if name in KEY_GENERATOR:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
+from hudisql.errors import InvalidArgumentError
 from hudisql.format.log_file.change_log import AFTER, BEFORE, COMMIT, OPERATION
 from hudisql.read.changes.change_capture import plan_capture
 from hudisql.read.changes.change_scan import captured_changes
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 QUERY: Final = "hudi_query"
 TABLE_CHANGES: Final = "hudi_table_changes"
 QUERY_TIMELINE: Final = "hudi_query_timeline"
+_FLAGS: Final = ("true", "false")
 FILESYSTEM_VIEW: Final = "hudi_filesystem_view"
 METADATA: Final = "hudi_metadata"
 _SIGNATURES: Final = {
@@ -95,19 +96,9 @@ def evaluate_call(session: SparkSession, function: TableFunction) -> FunctionCal
         raise InvalidArgumentError(
             f"'{function.name}' doesn't support `{others[0]}`", hint=f"write one of: {', '.join(forms)}"
         )
-    if function.name == QUERY_TIMELINE and others:
-        _check_archived(others[0])
-    return FunctionCall(function.name, table, tuple(others))
-
-
-def _check_archived(text: str) -> None:
-    if text not in ("true", "false"):
+    if function.name == QUERY_TIMELINE and others and others[0] not in _FLAGS:
         raise InvalidArgumentError(f"the second argument of {QUERY_TIMELINE} is true or false")
-    if text == "true":
-        raise UnsupportedStatementError(
-            f"{QUERY_TIMELINE} shows only the active timeline, without archived instants",
-            hint="leave the second argument out",
-        )
+    return FunctionCall(function.name, table, tuple(others))
 
 
 def function_schema(call: FunctionCall) -> StructType:
@@ -141,5 +132,5 @@ def _rows_of(
     table: HudiTable, call: FunctionCall
 ) -> Iterator[QueryTimelineRow] | Iterator[FileSystemViewRow]:
     if call.name == QUERY_TIMELINE:
-        return timeline_rows(table)
+        return timeline_rows(table, with_archived=call.arguments == ("true",))
     return file_system_view_rows(table, *call.arguments)

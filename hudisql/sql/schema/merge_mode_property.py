@@ -14,7 +14,8 @@ from hudisql.format.payload_classes import EVENT_TIME_PAYLOAD, LATEST_PAYLOAD, p
 from hudisql.format.table_properties import PAYLOAD_CLASS, RECORD_MERGE_MODE
 
 _MODES: Final = {"COMMIT_TIME_ORDERING": LATEST_PAYLOAD, "EVENT_TIME_ORDERING": EVENT_TIME_PAYLOAD}
-_MODE_NAMES: Final = ("recordmergemode", RECORD_MERGE_MODE, "hoodie.write.record.merge.mode")
+MERGE_MODE: Final = ("recordmergemode", RECORD_MERGE_MODE, "hoodie.write.record.merge.mode")
+"""The names of the merge mode as a property or option, in lower case."""
 _PAYLOAD_NAMES: Final = ("payloadclass", "hoodie.datasource.write.payload.class", PAYLOAD_CLASS)
 
 
@@ -25,7 +26,7 @@ def with_payload_of_mode(properties: Mapping[str, str]) -> dict[str, str]:
     payload class.
     """
     given = {name.lower(): (name, value) for name, value in properties.items()}
-    name, value = next((given[name] for name in _MODE_NAMES if name in given), ("", ""))
+    name, value = next((given[name] for name in MERGE_MODE if name in given), ("", ""))
     if not name:
         return dict(properties)
     wanted = _MODES.get(value.strip().upper())

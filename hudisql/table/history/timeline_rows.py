@@ -14,6 +14,7 @@ from hudisql.table.files.snapshot import list_file_versions
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import list_matching_paths
 from hudisql.table.slicing.file_groups import FileVersion
+from hudisql.table.timeline.archived_timeline import read_archived_entries
 from hudisql.table.timeline.completion_times import instant_time_of_millis
 from hudisql.table.timeline.instant_files import read_commit
 
@@ -50,12 +51,15 @@ class FileSystemViewRow:
     Log_File_Unscheduled: int
 
 
-def timeline_rows(table: HudiTable) -> Iterator[QueryTimelineRow]:
+def timeline_rows(table: HudiTable, *, with_archived: bool = False) -> Iterator[QueryTimelineRow]:
     """The instants of the active timeline, oldest first; each action stands once, in its latest state.
 
-    `Completion_Time` is when the file of that state was written; the counts of actions that write no rows are
-    -1. Raises CorruptTableError, StorageError.
+    `with_archived` puts the completed instants of the archive before them. `Completion_Time` is when the file
+    of that state was written; the counts of actions that write no rows are -1. Raises CorruptTableError,
+    UnsupportedTableError, StorageError.
     """
+    if with_archived:
+        yield from _archived_rows(table)
     instants = table.timeline.instants
     infos = table.storage.infos([table.instant_path(instant) for instant in instants])
     for instant, info in zip(instants, infos, strict=True):
@@ -68,6 +72,23 @@ def timeline_rows(table: HudiTable) -> Iterator[QueryTimelineRow]:
             or (None if info is None else instant_time_of_millis(table, info.modification_time_ms)),
             table.timeline.layout.file_name(instant),
             *counts,
+        )
+
+
+def _archived_rows(table: HudiTable) -> Iterator[QueryTimelineRow]:
+    """The completed instants of the archive that are not on the active timeline, too."""
+    active = {(instant.timestamp, instant.completed_action) for instant in table.timeline.instants}
+    for entry in read_archived_entries(table):
+        instant, metadata = entry.instant, entry.commit_metadata
+        if not instant.is_completed or (instant.timestamp, instant.completed_action) in active:
+            continue
+        yield QueryTimelineRow(
+            instant.timestamp,
+            instant.completed_action,
+            instant.state.name,
+            instant.completion_time or entry.transition_time,
+            table.timeline.layout.file_name(instant),
+            *((-1,) * 6 if metadata is None else _counts_of(metadata)),
         )
 
 

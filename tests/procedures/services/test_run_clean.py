@@ -284,6 +284,12 @@ def test_archived_cleans_and_commits_are_shown(session: Any, tmp_path: Path) -> 
     ]
     kinds = [row.timeline_type for row in call("show_timeline", ", showArchived => true")]
     assert kinds == ["ACTIVE"] * 4 + ["ARCHIVED"] * (6 + len(cleans) - 2)
+    query = f"SELECT timestamp, action, total_partitions_written FROM hudi_query_timeline('{directory}'"
+    active = [tuple(row) for row in session.sql(f"{query})").rows]
+    every = [tuple(row) for row in session.sql(f"{query}, true)").rows]
+    assert every[-4:] == active
+    assert [row[0] for row in every[:-4] if row[1:] == ("commit", 1)] == [each[0] for each in commits[::-1]]
+    assert [row[0] for row in every if row[1:] == (CLEAN, -1)] == cleans
     with pytest.raises(InvalidArgumentError, match="enable_metadata must be false"):
         session.sql(f"CALL archive_commits(path => '{directory}', enable_metadata => true)")
     with pytest.raises(SettingsError, match=r"hoodie\.keep\.max\.commits \(5\) must be greater"):

@@ -70,6 +70,17 @@ def test_a_new_table_keeps_the_rows_that_its_merge_mode_says(
         run(f"INSERT INTO {name} VALUES (1, 101)")
 
 
+def test_a_dataframe_makes_a_table_with_its_merge_mode(table: ChangedTable) -> None:
+    name, mode = "changes.frame_mode", "hoodie.write.record.merge.mode"
+    options = {"primaryKey": "id", "preCombineField": "ts", mode: "EVENT_TIME_ORDERING"}
+    for ts in (100, 99):
+        frame = table.session.spark.sql(f"SELECT 1 AS id, {ts} AS ts")
+        table.session.write(frame, name, "upsert", **options)
+    assert [tuple(row) for row in table.session.sql(f"SELECT id, ts FROM {name}").rows] == [(1, 100)]
+    with pytest.raises(InvalidArgumentError, match=f"{mode} = 'COMMIT_TIME_ORDERING' contradicts"):
+        table.session.write(frame, name, "upsert", **{mode: "COMMIT_TIME_ORDERING"})
+
+
 def test_a_merge_mode_that_no_payload_class_stands_for_is_refused() -> None:
     with pytest.raises(UnsupportedTableError, match="recordMergeMode = CUSTOM is not supported"):
         with_payload_of_mode({"recordMergeMode": "CUSTOM"})

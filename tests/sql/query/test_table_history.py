@@ -164,7 +164,6 @@ def test_the_timeline_and_the_file_slices_are_tables(context: Context, changed: 
         ),
         ("hudi_query('db.c', 'incremental')", InvalidArgumentError, "'hudi_query' doesn't support `increm"),
         ("hudi_query_timeline('db.c', 'maybe')", InvalidArgumentError, "true or false"),
-        ("hudi_query_timeline('db.c', true)", UnsupportedStatementError, "without archived instants"),
         ("hudi_filesystem_view()", InvalidArgumentError, "hudi_filesystem_view"),
     ],
 )
