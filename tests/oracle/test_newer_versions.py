@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
@@ -280,3 +281,34 @@ def test_hudi_12_goes_on_with_tables_that_hudisql_makes_in_version_9(
     _change(session, name, path, expected)
     assert _notes(oracle_120, session, name, path) == expected
     _go_on(oracle_120, session, name, path, shape, expected, **named)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("mode", "kept"), [("COMMIT_TIME_ORDERING", [99, 98]), ("EVENT_TIME_ORDERING", [100] * 2)]
+)
+def test_hudi_12_merges_by_the_mode_that_hudisql_gives_a_table(
+    oracle_120: HudiOracle, session: Any, tmp_path: Path, mode: str, kept: list[int]
+) -> None:
+    path, name = str(tmp_path / "table"), f"{NAME}_mode_{mode[:6].lower()}"
+    session.sql(
+        f"CREATE TABLE {name} (id INT, ts INT) USING hudi LOCATION '{path}' TBLPROPERTIES ("
+        f"primaryKey = 'id', preCombineField = 'ts', recordMergeMode = '{mode}', "
+        "'hoodie.write.table.version' = '9')"
+    )
+    options = {
+        "hoodie.table.name": name,
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.precombine.field": "ts",
+    }
+    session.sql(f"INSERT INTO {name} VALUES (1, 100)")
+    found = []
+    for ts in (99, 98):
+        if ts == 99:
+            row = pa.table({"id": pa.array([1], pa.int32()), "ts": pa.array([ts], pa.int32())})
+            oracle_120.upsert(row, path, options)
+        else:
+            session.sql(f"INSERT INTO {name} VALUES (1, {ts})")
+        found.append(oracle_120.read(path).column("ts").to_pylist())
+        assert [[row[0]] for row in session.sql(f"SELECT ts FROM {name}").rows] == [found[-1]]
+    assert found == [[each] for each in kept]
