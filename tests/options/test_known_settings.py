@@ -72,6 +72,8 @@ def test_misspelt_settings_are_told_of_wherever_they_are_given(
     )
     rows = session.spark.sql("SELECT 'n' AS id, 1 AS seq, '2024-03-01' AS dt")
     session.write(rows, table.name, **{"hoodie.upsert.shuffle.paralelism": "2"})
+    session.write(rows, table.name, **{"hoodie.datasource.write.commitmeta.key.prefix": "note_"})
+    assert "commitmeta.key.prefix = note_ has no effect" in said.pop()
     with pytest.raises(InvalidArgumentError) as caught:
         session.write(rows, table.name, **{"precombinefeld": "seq"})
     assert caught.value.hint == "did you mean 'preCombineField'?"
