@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -29,8 +29,18 @@ _AVRO_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def is_avro_name(name: str) -> bool:
-    """True if Avro, and therefore Hudi, allows `name` as a column name."""
+    """True if all libraries of Avro, and therefore Hudi, allow `name`."""
     return _AVRO_NAME.fullmatch(name) is not None
+
+
+def is_column_name(name: str) -> bool:
+    """True if Hudi allows `name` as the name of a column outside of structs.
+
+    Avro's Java library takes letters of all scripts (`Schema.validateName`). Members of structs also have
+    names in Hive's types, where Spark reads ASCII letters alone: for these `is_avro_name` counts.
+    """
+    begins = name[:1] == "_" or name[:1].isalpha()
+    return begins and all(sign == "_" or sign.isalpha() or sign.isdecimal() for sign in name)
 
 
 def sanitize_avro_name(name: str) -> str:
@@ -182,6 +192,7 @@ def avro_from_arrow(schema: pa.Schema, table_name: str) -> str:
     Record `<table>_record` in namespace `hoodie.<table>`; every field is a union with null and defaults to
     null. Raises UnsupportedTableError for types Spark can't hold and names that Avro refuses.
     """
+    _check_names(schema, is_column_name, "letters")
     name = sanitize_avro_name(table_name)
     record = _avro_record(f"{name}_record", f"hoodie.{name}", list(schema))
     return json.dumps(record, separators=(",", ":"), ensure_ascii=False)
@@ -196,12 +207,16 @@ def _avro_record(name: str, namespace: str, fields: list[pa.Field]) -> dict[str,
     }
 
 
+def _check_names(fields: Iterable[pa.Field], is_allowed: Callable[[str], bool], letters: str) -> None:
+    for field in fields:
+        if not is_allowed(field.name):
+            raise UnsupportedTableError(
+                f"column name '{field.name}' is not valid in Avro",
+                hint=f"Hudi stores schemas as Avro: names are {letters}, digits and _, no digit first",
+            )
+
+
 def _avro_field(field: pa.Field, namespace: str) -> dict[str, Any]:
-    if not is_avro_name(field.name):
-        raise UnsupportedTableError(
-            f"column name '{field.name}' is not valid in Avro",
-            hint="Hudi stores schemas as Avro: names are letters, digits and _, and don't begin with a digit",
-        )
     document: dict[str, Any] = {
         "name": field.name,
         "type": ["null", _avro_type(field.type, field.name, namespace)],
@@ -227,6 +242,7 @@ def _avro_type(field_type: pa.DataType, name: str, namespace: str) -> Any:
             "scale": field_type.scale,
         }
     if pa.types.is_struct(field_type):
+        _check_names(field_type, is_avro_name, "ASCII letters in a struct")
         return _avro_record(name, namespace, list(field_type))
     if pa.types.is_list(field_type):
         return {"type": "array", "items": ["null", _avro_type(field_type.value_type, name, namespace)]}

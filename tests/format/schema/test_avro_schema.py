@@ -19,6 +19,7 @@ from hudisql.format.schema.avro_schema import (
     commented_field,
     decimal_bytes,
     is_avro_name,
+    is_column_name,
 )
 from hudisql.format.timeline.commit_metadata import parse_commit_metadata
 
@@ -160,8 +161,12 @@ def test_arrow_types_that_a_table_cannot_hold_are_refused_by_name(odd: pa.DataTy
 def test_names_that_avro_refuses() -> None:
     assert is_avro_name("_a1")
     assert not any(map(is_avro_name, ["a-b", "1a", "", "a b", "größe", "a.b"]))
+    assert all(map(is_column_name, ["größe", "名字", "_1", "t٣"]))
+    assert not any(map(is_column_name, ["a-b", "1a", "", "a b", "a.b", "x²"]))
     with pytest.raises(UnsupportedTableError, match="a-b"):
         avro_from_arrow(pa.schema([("a-b", pa.int32())]), "t")
+    with pytest.raises(UnsupportedTableError, match="größe"):
+        avro_from_arrow(pa.schema([("s", pa.struct([("größe", pa.int32())]))]), "t")
 
 
 def test_table_names_are_made_fit_for_avro() -> None:
