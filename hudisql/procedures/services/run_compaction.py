@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from hudisql.errors import InvalidArgumentError, NoSuchPathError
 from hudisql.format.timeline.instant import COMMIT, COMPACTION
@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from hudisql.context import Context
     from hudisql.table.hudi_table import HudiTable
 
+_OF_PENDING: Final = ("execute", "run")
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunCompactionArguments(Arguments):
     """The parameters of `run_compaction`."""
 
-    op: str = parameter(help="schedule, run or scheduleandexecute")
+    op: str = parameter(help="schedule, execute (or run) or scheduleandexecute")
     table: str | None = table_parameter()
     path: str | None = path_parameter()
     timestamp: Annotated[int, "long"] | None = parameter(
@@ -77,12 +79,14 @@ def run_compaction_procedure(context: Context, arguments: RunCompactionArguments
     )
 
     operation = str(arguments.op).lower()
-    if operation not in ("schedule", "run", "scheduleandexecute"):
-        raise InvalidArgumentError(f"op must be schedule, run or scheduleandexecute, not '{arguments.op}'")
+    if operation not in ("schedule", *_OF_PENDING, "scheduleandexecute"):
+        raise InvalidArgumentError(
+            f"op must be schedule, execute, run or scheduleandexecute, not '{arguments.op}'"
+        )
     call = open_table_call(context, arguments.table, arguments.path, arguments.options)
     table, options = call.table, call.write_options()
     times: list[str] = []
-    if operation != "run":
+    if operation not in _OF_PENDING:
         scheduled = schedule_compaction(table, compaction_options(call.config), options.concurrency)
         times = [] if scheduled is None else [scheduled.timestamp]
         if operation == "schedule":

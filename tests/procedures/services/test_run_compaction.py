@@ -93,7 +93,7 @@ def test_a_run_that_failed_leaves_its_plan_and_is_repeated(
     assert _base_files(table, instant_time) == []
     assert _shown(table) == [(instant_time, 3, "REQUESTED")]
     assert table.rows() == before
-    assert [row[2] for row in _call(table, "run")] == ["COMPLETED"]
+    assert [row[2] for row in _call(table, "execute")] == ["COMPLETED"]
     assert table.rows() == before
     assert _call(table, "run") == []
 
@@ -149,7 +149,7 @@ def test_a_run_with_a_fresh_heartbeat_is_left_alone(table: ChangedTable) -> None
 
 def test_what_cannot_be_compacted_is_refused(table: ChangedTable, request: pytest.FixtureRequest) -> None:
     for op, more, error, message in [
-        ("now", "", InvalidArgumentError, "op must be schedule, run or scheduleandexecute, not 'now'"),
+        ("now", "", InvalidArgumentError, "op must be schedule, execute, run or scheduleandexecute, not"),
         ("run", ", timestamp => 20990101000000000", NoSuchInstantError, "no compaction 20990101000000000"),
         ("run", ", instants => '20990101000000000'", NoSuchInstantError, "no compaction 20990101000000000"),
     ]:
