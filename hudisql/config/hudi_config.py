@@ -343,6 +343,13 @@ DATA_SKIPPING: Final = flag_key(
     "explicit `hoodie.metadata.enable=false`",
     READS,
 )
+SECONDARY_SKIPPING: Final = flag_key(
+    "hoodie.metadata.index.secondary.enable",
+    "false",
+    "scans of copy-on-write tables find rows by secondary indexes (Hudi's default); only for tables whose "
+    "writers give each record key one row: of several, only the newest is found",
+    READS,
+)
 CHANGED_SOURCES: Final[ConfigKey[str]] = ConfigKey(
     "hudisql.read.changed.sources",
     "fail \\| warn",

@@ -72,7 +72,9 @@ def hudi(oracle_120: HudiOracle, session: Any) -> Iterator[HudiOracle]:
     session.sql("CREATE DATABASE IF NOT EXISTS oracle")
     for key, value in SETTINGS.items():
         oracle_120.sql(f"SET {key}={value}")
+    session.sql("SET hoodie.metadata.index.secondary.enable=true")
     yield oracle_120
+    session.sql("RESET hoodie.metadata.index.secondary.enable")
     for key in (*SETTINGS, "hoodie.write.table.version"):
         oracle_120.sql(f"RESET {key}")
     oracle_120.sql("SET hoodie.metadata.enable=false")

@@ -29,7 +29,9 @@ def tables(session: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
         for table in (small, large):
             # A record index is made with it.
             session.sql(f"CREATE INDEX by_seq ON {table.name} (seq)")
+        session.sql("SET hoodie.metadata.index.secondary.enable=true")
         yield small, large
+        session.sql("RESET hoodie.metadata.index.secondary.enable")
 
 
 @pytest.mark.parametrize(

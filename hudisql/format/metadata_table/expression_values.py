@@ -71,7 +71,7 @@ def expression_type(function: str, options: Mapping[str, str], kind: pa.DataType
 
 
 def is_of_texts(kind: pa.DataType) -> bool:
-    """True for types of columns of which `ranges_of_texts` gives the range, not `range_of_bounds`."""
+    """True for types of columns of which `range_of_texts` gives the range, not `range_of_bounds`."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
@@ -85,7 +85,8 @@ def range_of_bounds(
     if pa.types.is_date32(kind):
         if function in ("date_add", "date_sub"):
             return _moved(least, greatest, int(options[_DAYS]) * (1 if function == "date_add" else -1))
-        seconds = (least * 86400, greatest * 86400)
+        # Days begin later where the clocks are set forward at midnight.
+        seconds = (least * 86400, greatest * 86400 + (86400 if function == "date_format" else 0))
     else:
         units = _UNITS[kind.unit] if pa.types.is_timestamp(kind) else 1
         seconds = (least // units - _MOST_OFFSET, greatest // units + _MOST_OFFSET)

@@ -71,6 +71,7 @@ class DataSkipping:
     schema: pa.Schema
     is_past: bool
     is_read_optimized: bool = False
+    asks_secondary_indexes: bool = False
 
     def prune_partitions(self, paths: Sequence[str]) -> Collection[str]:
         """Those of the partitions with these paths that may hold a matching row. Raises StorageError."""
@@ -151,7 +152,8 @@ class DataSkipping:
 
     @cached_property
     def _values(self) -> IndexedValues | None:
-        return indexed_values(self.table, self.predicate) if self._is_latest else None
+        is_asked = self.asks_secondary_indexes and self._is_latest
+        return indexed_values(self.table, self.predicate) if is_asked else None
 
     @property
     def _is_latest(self) -> bool:
@@ -207,6 +209,7 @@ def data_skipping(
     *,
     is_past: bool,
     is_read_optimized: bool,
+    asks_secondary_indexes: bool,
 ) -> DataSkipping | None:
     """The skipping of a scan; None without a predicate or a metadata table to ask. Sends no request."""
     if predicate is None or not has_kept_indexes(table):
@@ -214,7 +217,7 @@ def data_skipping(
     # Source files of another modification time may have other rows than their statistics tell.
     if table.accepts_changed_sources or table.properties.has_register_only_partitions:
         return None
-    return DataSkipping(table, predicate, schema, is_past, is_read_optimized)
+    return DataSkipping(table, predicate, schema, is_past, is_read_optimized, asks_secondary_indexes)
 
 
 def _has_bounds_always(kind: pa.DataType) -> bool:

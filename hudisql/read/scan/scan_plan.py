@@ -40,7 +40,8 @@ class ScanRequest:
     also counts what was pruned (EXPLAIN). Only file groups of `looked_up` may hold what the query looks for,
     in the latest snapshot. A few slices of together at most `driver_bytes` are read on the driver, all
     columns, if meta columns are wanted or Spark's scan cannot read them. With
-    `skips_by_statistics` the metadata table tells which partitions and slices hold no matching row.
+    `skips_by_statistics` the metadata table tells which partitions and slices hold no matching row, with
+    `asks_secondary_indexes` also by those.
     """
 
     table: HudiTable
@@ -59,6 +60,7 @@ class ScanRequest:
     looked_up: LookedUpGroups = ANY_GROUP
     driver_bytes: int = 0
     skips_by_statistics: bool = False
+    asks_secondary_indexes: bool = False
 
     @property
     def state_instant(self) -> str | None:

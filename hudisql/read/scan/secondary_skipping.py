@@ -1,7 +1,8 @@
 """The record keys of the rows that a filter on a column with a secondary index can match.
 
 Follows `SecondaryIndexSupport` of Hudi 1.2: filters `column = …` and `column IN (…)`. Only copy-on-write
-tables: of several indexes of a merge-on-read table the log writes of Hudi 1.2 change one alone.
+tables: of several indexes of a merge-on-read table the log writes of Hudi 1.2 change one alone. Only columns
+whose values have one text: floating-point numbers have others since Java 19.
 """
 
 from __future__ import annotations
@@ -60,20 +61,16 @@ def keys_of_values(metadata: MetadataTable, values: IndexedValues) -> pa.Array |
     None also if the index is gone meanwhile or cannot be read. Raises StorageError.
     """
     try:
-        keys = keys_with_values(metadata, values.index, values.texts)
+        return keys_with_values(metadata, values.index, values.texts, _MOST_KEYS)
     except (CorruptTableError, NoSuchPathError, UnsupportedTableError):
         return None
-    return keys if keys is not None and len(keys) <= _MOST_KEYS else None
 
 
 def _texts(values: Collection[object], kind: pa.DataType | None) -> pa.Array | None:
     """The texts of the values; None if the column of this type cannot have them as they are."""
     if pa.types.is_floating(kind):
-        # NaN has many forms, and both zeros are equal.
-        if any(value != value for value in values):
-            return None
-        values = [*values, *(zero for value in values if value == 0 for zero in (0.0, -0.0))]
+        return None
     try:
         return texts_of_values(pa.array(values, kind))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+    except (pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError):
         return None

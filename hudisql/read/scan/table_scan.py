@@ -220,6 +220,7 @@ def _data_skipping(
         columns,
         is_past=is_past,
         is_read_optimized=request.read_optimized,
+        asks_secondary_indexes=request.asks_secondary_indexes,
     )
 
 

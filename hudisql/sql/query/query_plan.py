@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from hudisql.config.config_key import HudiConfig
+from hudisql.config.hudi_config import SECONDARY_SKIPPING
 from hudisql.context import Context
 from hudisql.errors import HudisqlError
 from hudisql.format.schema.internal_columns import internal_column
@@ -271,7 +272,7 @@ def _plan_relation(
         return PlannedRelation(relation, table, None)
     if keys is not None:
         needs = replace(needs, predicate=conjunction([*split_conjuncts(needs.predicate), keys]))
-    configuration = session_state(context.spark).conf()
+    configuration, settings = session_state(context.spark).conf(), HudiConfig(context.setting)
     partition_names = [column.name for column in table.partition_columns]
     predicates = [needs.predicate] if needs.predicate is not None else []
     partition_predicates = [
@@ -299,7 +300,8 @@ def _plan_relation(
         count_all=count_all,
         looked_up=ANY_GROUP if keys is None else prune_by_key_lookup(context.spark, table, keys),
         driver_bytes=driver_bytes,
-        skips_by_statistics=skips_by_statistics(HudiConfig(context.setting)),
+        skips_by_statistics=skips_by_statistics(settings),
+        asks_secondary_indexes=settings.get(SECONDARY_SKIPPING),
     )
     plan = None if limit is None or request.all_predicates else _plan_first_rows(request, limit)
     return PlannedRelation(relation, table, plan_scan(request) if plan is None else plan)

@@ -90,13 +90,15 @@ def _create_index(cursor: StatementCursor) -> _Call:
 
 
 def _options(cursor: StatementCursor) -> dict[str, str]:
-    """The options in brackets: `key = 'value'`, the keys in lower-case letters as Hudi reads them."""
+    """The options in brackets, `key = 'value'`; the keys in lower-case letters, as Hudi has them."""
     cursor.expect("(")
     options: dict[str, str] = {}
     while not options or cursor.skip(","):
         key = _text(cursor) if cursor.word() == "" else cursor.name_part()
         cursor.skip("=")
-        options[key] = _text(cursor)
+        if key.lower() in options:
+            cursor.fail(f"the option {key.lower()} stands twice")
+        options[key.lower()] = _text(cursor)
     cursor.expect(")")
     return options
 

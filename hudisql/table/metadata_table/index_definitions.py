@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from hudisql.errors import CorruptTableError
 from hudisql.table.hudi_table import HudiTable
@@ -47,16 +47,19 @@ def read_index_definitions(table: HudiTable) -> dict[str, IndexDefinition]:
         return {}
     with _readable(file[0]):
         return {
-            name: IndexDefinition(
-                name,
-                each["indexType"],
-                tuple(each["sourceFields"]),
-                each.get("version") or "",
-                each.get("indexOptions") or {},
-                each.get("indexFunction") or "",
-            )
-            for name, each in json.loads(file[1])["indexDefinitions"].items()
+            name: _definition(name, stored)
+            for name, stored in json.loads(file[1])["indexDefinitions"].items()
         }
+
+
+def _definition(name: str, stored: Mapping[str, Any]) -> IndexDefinition:
+    columns, options = tuple(stored["sourceFields"]), dict(stored.get("indexOptions") or {})
+    kind, version = stored["indexType"], stored.get("version") or ""
+    function = stored.get("indexFunction") or ""
+    for value in (kind, version, function, *columns, *options.values()):
+        if not isinstance(value, str):
+            raise TypeError(f"{value!r} in the definition of {name} must be a text")
+    return IndexDefinition(name, kind, columns, version, options, function)
 
 
 def remove_index_definitions(table: HudiTable, names: Collection[str]) -> None:

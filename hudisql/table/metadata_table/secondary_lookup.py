@@ -7,6 +7,7 @@ only the blocks that may hold the values are read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from typing import Final
 
@@ -24,23 +25,50 @@ from hudisql.table.metadata_table.secondary_indexes import SecondaryIndex
 from hudisql.table.slicing.committed_blocks import committed_blocks
 
 _MOST_BLOCK_BYTES: Final = 4 << 20
-"""Of a base file; of values that fill more, the rows are mostly in all file groups."""
+"""Of a base file or log block; of values that fill more, the rows are mostly in all file groups."""
+_MOST_LOG_BYTES: Final = 32 << 20
+"""Of the log files of a file group, which are read whole."""
+_MOST_GROUPS: Final = 32
+_THREADS: Final = 16
 
 
-def keys_with_values(metadata: MetadataTable, index: SecondaryIndex, texts: pa.Array) -> pa.Array | None:
+def keys_with_values(
+    metadata: MetadataTable, index: SecondaryIndex, texts: pa.Array, most: int
+) -> pa.Array | None:
     """The record keys, each once, of all rows whose column has one of the values with these texts.
 
-    There may be keys of other rows: deletes in the log files of the index are not looked at. None if the
-    values have too many rows. Raises CorruptTableError, UnsupportedTableError, StorageError.
+    There may be keys of other rows: deletes in the log files of the index are not looked at. None if there
+    are more than `most`, or too much of the index would be read. Raises CorruptTableError,
+    UnsupportedTableError, StorageError.
     """
     parts = value_parts(texts)
-    found = [pa.array([], pa.large_string())]
-    for file_slice in _slices_with(metadata, index, parts):
-        for cells in _layers(metadata, file_slice, parts.to_pylist()):
-            if cells is None:
-                return None
-            found.append(record_keys_of(cells.keys))
-    return pa.concat_arrays(found).unique()
+    slices = _slices_with(metadata, index, parts)
+    log_bytes = [sum(log_file.length for log_file in file_slice.log_files) for file_slice in slices]
+    if len(slices) > _MOST_GROUPS or max(log_bytes, default=0) > _MOST_LOG_BYTES:
+        return None
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = list(
+            pool.map(lambda file_slice: _keys_in(metadata, file_slice, parts.to_pylist(), most), slices)
+        )
+    known = [keys for keys in found if keys is not None]
+    if len(known) < len(found):
+        return None
+    keys = pa.concat_arrays([pa.array([], pa.large_string()), *known]).unique()
+    return keys if len(keys) <= most else None
+
+
+def _keys_in(
+    metadata: MetadataTable, file_slice: FileSlice, parts: Sequence[str], most: int
+) -> pa.Array | None:
+    """The record keys in one file group of the index; None if there are more than `most`."""
+    found = pa.array([], pa.large_string())
+    for cells in _layers(metadata, file_slice, parts):
+        if cells is None:
+            return None
+        found = pa.concat_arrays([found, record_keys_of(cells.keys)]).unique()
+        if len(found) > most:
+            return None
+    return found
 
 
 def _slices_with(metadata: MetadataTable, index: SecondaryIndex, parts: pa.Array) -> list[FileSlice]:

@@ -8,6 +8,7 @@ commit does not rewrite the statistics of a large table.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO
@@ -18,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hudisql.errors import StorageError
 from hudisql.format.hfile.hfile import HFileReader
 from hudisql.format.hfile.hfile_cells import EncodedCells, cells_of, read_cells
 from hudisql.format.keys.key_table import KeyTable
@@ -90,12 +92,17 @@ def _compact(metadata: MetadataTable) -> None:
         return
     inflight = _begin(metadata, _plan([file_slice for _, file_slice in chosen]))
     stats: dict[str, list[WriteStat]] = {index: [] for index, _ in chosen}
-    for index, file_slice in chosen:
-        stat = _compact_group(metadata, index, file_slice, inflight.timestamp)
-        if stat is None:
+    try:
+        for index, file_slice in chosen:
+            stat = _compact_group(metadata, index, file_slice, inflight.timestamp)
+            if stat is None:
+                _undo_compaction(metadata, inflight)
+                return
+            stats[index].append(stat)
+    except Exception:
+        with suppress(StorageError):
             _undo_compaction(metadata, inflight)
-            return
-        stats[index].append(stat)
+        raise
     commit = CommitMetadata(
         partition_to_write_stats={index: tuple(found) for index, found in stats.items()},
         compacted=True,

@@ -56,6 +56,14 @@ def test_moments_are_in_the_range_in_every_time_zone(
         ("day", {}, pa.date32(), (19675, 19680), (14, 19)),
         ("day", {}, pa.date32(), (19675, 19700), (1, 31)),
         ("to_date", {}, pa.date32(), (-1, 3), (-1, 3)),
+        # 2018-11-04 began at 01:00 in Sao Paulo.
+        (
+            "date_format",
+            {"format": "yyyy-MM-dd HH"},
+            pa.date32(),
+            (17839, 17839),
+            ("2018-11-04 00", "2018-11-05 00"),
+        ),
         ("date_add", {"days": "10"}, pa.date32(), (5, 9), (15, 19)),
         ("date_sub", {"days": "-10"}, pa.date32(), (5, 9), (15, 19)),
         ("date_add", {"days": "10"}, pa.date32(), (5, 2**31 - 1), (-(2**31), 2**31 - 1)),

@@ -27,7 +27,7 @@ from hudisql.write.metadata_table.secondary_index_files import define_secondary_
 
 @pytest.fixture
 def table(golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HudiTable:
-    """Three partitions; rows have multiples of 1/2 in `fare`, and names like n4 or nulls."""
+    """Three partitions; rows have a day each in `d`, and names from n0 to n6 or nulls."""
     monkeypatch.setattr(data_skipping, "FEWEST_TO_SKIP", 1)
     path = str(shutil.copytree(golden("v9_cow_mdt_compacted").table, tmp_path / "table"))
     table = open_table(Storage(), path)
@@ -50,9 +50,9 @@ def _keys(table: HudiTable, predicate: Predicate) -> list[str] | None:
         (Comparison(("name",), "=", "n"), []),
         (In(("name",), ("n4", None)), ["k0004", "k0011"]),
         (In(("name",), (None,)), []),
-        (And((Comparison(("seq",), ">", 3), Comparison(("fare",), "=", 2.5))), ["k0005"]),
-        (Comparison(("fare",), "=", -0.0), ["k0000"]),
-        (Comparison(("fare",), "=", float("nan")), None),
+        (And((Comparison(("seq",), ">", 3), Comparison(("d",), "=", date(2024, 1, 6)))), ["k0005"]),
+        (Comparison(("fare",), "=", 2.5), None),
+        (Comparison(("name",), "=", "\ud800"), None),
         (Comparison(("ts",), "=", datetime(2024, 1, 1, 4, tzinfo=UTC)), ["k0004"]),
         (Comparison(("d",), "<=>", date(2024, 1, 6)), ["k0005"]),
         (Comparison(("d",), "=", "2024-01-06"), None),
@@ -71,21 +71,32 @@ def test_values_of_too_many_rows_are_not_looked_up(table: HudiTable, monkeypatch
     monkeypatch.setattr(secondary_skipping, "_MOST_KEYS", 1)
     assert _keys(table, names) is None
     monkeypatch.undo()
-    monkeypatch.setattr(secondary_lookup, "_MOST_BLOCK_BYTES", 10)
-    assert _keys(table, names) is None
+    for limit in ("_MOST_BLOCK_BYTES", "_MOST_GROUPS", "_MOST_LOG_BYTES"):
+        monkeypatch.setattr(secondary_lookup, limit, -1)
+        assert _keys(table, names) is None
+        monkeypatch.undo()
 
 
 def test_a_filter_reads_the_file_groups_of_its_rows_alone(table: HudiTable) -> None:
     every = {(found.partition_path, found.file_id) for found in load_file_slices(table)}
 
     def slices(predicate: Predicate) -> set[tuple[str, str]]:
-        request = ScanRequest(table, table.full_schema, [predicate], skips_by_statistics=True)
+        request = ScanRequest(
+            table,
+            table.full_schema,
+            [predicate],
+            skips_by_statistics=True,
+            asks_secondary_indexes=is_asked,
+        )
         return {(found.partition_path, found.file_id) for found, _ in plan_scan(request).slices}
 
-    found = slices(Comparison(("fare",), "=", 2.5))
+    is_asked = True
+    found = slices(In(("d",), (date(2024, 1, 6), date(1999, 1, 1))))
     assert len(found) == 1
     assert found < every
-    assert slices(Comparison(("name",), "=", "none")) == set()
+    assert slices(Comparison(("name",), "=", "n3x")) == set()
+    is_asked = False
+    assert slices(Comparison(("name",), "=", "n3x")) != set()
 
 
 def test_the_index_of_a_merge_on_read_table_is_not_asked(table: HudiTable) -> None:
