@@ -7,7 +7,8 @@ comes back as Arrow tables; what it writes is handed over as parquet. `server.py
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -68,6 +69,18 @@ class HudiOracle:
         output = self._new_file("arrow")
         self.request("sql", text=text, output=str(output))
         return _read_arrow(output)
+
+    @contextmanager
+    def settings(self, settings: Mapping[str, str]) -> Iterator[None]:
+        """The session has these settings meanwhile; afterwards its statements make no metadata tables."""
+        for key, value in settings.items():
+            self.sql(f"SET {key}={value}")
+        try:
+            yield
+        finally:
+            for key in settings:
+                self.sql(f"RESET {key}")
+            self.sql("SET hoodie.metadata.enable=false")
 
     def read(
         self,

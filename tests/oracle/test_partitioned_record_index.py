@@ -197,14 +197,8 @@ def test_secondary_indexes_go_and_the_index_of_a_table_without_partitions_stays(
     table = _made(oracle_120, session, tmp_path, "MERGE_ON_READ", 9, 2, partition="")
     lock = "org.apache.hudi.client.transaction.lock.InProcessLockProvider"
     settings = {**table.options, "hoodie.write.lock.provider": lock}
-    for key, value in settings.items():
-        oracle_120.sql(f"SET {key}={value}")
-    try:
+    with oracle_120.settings(settings):
         oracle_120.sql(f"CREATE INDEX notes ON {table.name} (note)")
-    finally:
-        for key in settings:
-            oracle_120.sql(f"RESET {key}")
-        oracle_120.sql("SET hoodie.metadata.enable=false")
     assert "secondary_index_notes" in open_table(Storage(), table.path).properties.metadata_partitions
     monkeypatch.setattr(SilentConsole, "warning", lambda _, text: said.append(text))
     table.ours("UPDATE {t} SET note = 'ours' WHERE id IN ('k03', 'k14')")

@@ -197,9 +197,7 @@ def test_indexes_are_created_and_dropped_by_both(
         "hoodie.write.table.version": "9",
         "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
     }
-    for key, value in settings.items():
-        oracle_120.sql(f"SET {key}={value}")
-    try:
+    with oracle_120.settings(settings):
         session.sql(f"INSERT INTO {name} VALUES (1, 'a', 1, 'x'), (2, 'b', 1, 'y')")
         _both(session, oracle_120, name, "CREATE INDEX record_index ON {t} (id)", by_hudi=False)
         oracle_120.sql(f"INSERT INTO {name} VALUES (3, 'c', 1, 'x')")
@@ -214,10 +212,6 @@ def test_indexes_are_created_and_dropped_by_both(
         _both(session, oracle_120, name, "DROP INDEX column_stats ON {t}", by_hudi=False)
         oracle_120.sql(f"UPDATE {name} SET label = 'f' WHERE id = 1")
         _both(session, oracle_120, name, "REFRESH INDEX files ON {t}", by_hudi=True)
-    finally:
-        for key in settings:
-            oracle_120.sql(f"RESET {key}")
-        oracle_120.sql("SET hoodie.metadata.enable=false")
 
 
 def _both(session: Any, oracle: HudiOracle, name: str, statement: str, *, by_hudi: bool) -> None:

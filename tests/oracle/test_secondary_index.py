@@ -70,14 +70,10 @@ COMPACTION = "CALL run_compaction(op => 'scheduleandexecute', table => '{t}')"
 def hudi(oracle_120: HudiOracle, session: Any) -> Iterator[HudiOracle]:
     """Hudi 1.2 with the settings by which its SQL keeps and reads the indexes."""
     session.sql("CREATE DATABASE IF NOT EXISTS oracle")
-    for key, value in SETTINGS.items():
-        oracle_120.sql(f"SET {key}={value}")
     session.sql("SET hoodie.metadata.index.secondary.enable=true")
-    yield oracle_120
+    with oracle_120.settings({**SETTINGS, "hoodie.write.table.version": "9"}):
+        yield oracle_120
     session.sql("RESET hoodie.metadata.index.secondary.enable")
-    for key in (*SETTINGS, "hoodie.write.table.version"):
-        oracle_120.sql(f"RESET {key}")
-    oracle_120.sql("SET hoodie.metadata.enable=false")
 
 
 @dataclass
