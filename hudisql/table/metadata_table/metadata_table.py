@@ -6,11 +6,13 @@ table version 6 and of Hudi 1.2 for versions 8 and 9. Nothing here compares the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from io import BytesIO
 from typing import Final
+
+import pyarrow as pa
 
 from hudisql.errors import (
     CorruptTableError,
@@ -20,7 +22,7 @@ from hudisql.errors import (
     UnsupportedTableError,
 )
 from hudisql.format.hfile.hfile import HFileReader
-from hudisql.format.log_file.log_block import BlockType, LogBlock
+from hudisql.format.log_file.log_block import BlockType
 from hudisql.format.log_file.log_block_content import decode_delete_records
 from hudisql.format.metadata_table.listed_files import ListedFiles, merge_listings
 from hudisql.format.metadata_table.metadata_records import (
@@ -42,8 +44,8 @@ from hudisql.format.table_properties import read_table_properties
 from hudisql.format.timeline.active_timeline import load_timeline
 from hudisql.format.timeline.instant import COMMIT, DELTA_COMMIT, Instant
 from hudisql.format.timeline.timeline_layout import metadata_table_directory, timeline_layout
-from hudisql.storage import Storage, join
-from hudisql.table.file_slice import BaseFile, FileSlice
+from hudisql.storage import join
+from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.slicing.committed_blocks import committed_blocks
 from hudisql.table.slicing.completion_slicing import completion_slicing
@@ -261,12 +263,33 @@ class MetadataTable:
         return [self._layers(file_slice, read) for file_slice in self.latest_slices(index)]
 
     def _layers(self, file_slice: FileSlice, read: Callable[..., MetadataRecords]) -> list[MetadataRecords]:
-        storage, layers = self.own.storage, []
-        if file_slice.base_file is not None:
-            layers.append(_base_records(storage, file_slice.base_file, read))
+        return [
+            read(layer, name=name) if isinstance(layer, HFileReader) else deleted_records(layer)
+            for name, layer in self.open_layers(file_slice)
+        ]
+
+    def open_layers(self, file_slice: FileSlice) -> Iterator[tuple[str, HFileReader | pa.Array]]:
+        """The base file of a file group of an index, and the blocks of its log files, the oldest first.
+
+        Each with the path of its file; a block is an HFile, too, or an array of deleted keys. A base file is
+        open until the next one is asked for. Raises UnsupportedTableError for other blocks,
+        CorruptTableError, StorageError.
+        """
+        storage, base_file = self.own.storage, file_slice.base_file
+        if base_file is not None:
+            with storage.open_input(base_file.path, base_file.length) as source:
+                yield base_file.path, HFileReader(source, base_file.length, base_file.path)
         for log_file, block in committed_blocks(storage, file_slice.log_files, self.counts):
-            layers.append(_block_records(block, log_file.path, read))
-        return layers
+            if block.block_type is BlockType.DELETE:
+                yield log_file.path, decode_delete_records(block.content).record_keys
+            elif block.block_type is BlockType.HFILE_DATA:
+                content = block.content
+                yield log_file.path, HFileReader(BytesIO(content), len(content), log_file.path)
+            else:
+                raise UnsupportedTableError(
+                    f"cannot read the log file {log_file.path} of a metadata table: it has a block of the "
+                    f"type {block.block_type.name}"
+                )
 
 
 def open_metadata_table(table: HudiTable) -> MetadataTable | None:
@@ -327,23 +350,3 @@ def _is_own_instant(instant_time: str) -> bool:
     return len(instant_time) >= _OWN_INSTANT_DIGITS and (
         suffix in _SERVICE_SUFFIXES or suffix >= _FIRST_INIT_SUFFIX
     )
-
-
-def _base_records(
-    storage: Storage, base_file: BaseFile, read: Callable[..., MetadataRecords]
-) -> MetadataRecords:
-    with storage.open_input(base_file.path) as source:
-        reader = HFileReader(source, source.size(), base_file.path)
-        return read(reader, name=base_file.path)
-
-
-def _block_records(block: LogBlock, path: str, read: Callable[..., MetadataRecords]) -> MetadataRecords:
-    if block.block_type is BlockType.DELETE:
-        return deleted_records(decode_delete_records(block.content).record_keys)
-    if block.block_type is not BlockType.HFILE_DATA:
-        raise UnsupportedTableError(
-            f"cannot read the log file {path} of a metadata table: it has a block of the type "
-            f"{block.block_type.name}"
-        )
-    reader = HFileReader(BytesIO(block.content), len(block.content), path)
-    return read(reader, name=path)

@@ -7,9 +7,8 @@ it is one of the file groups of the key's partition.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from io import BytesIO
 from typing import Final
 
 import numpy as np
@@ -18,15 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.errors import UnsupportedTableError
-from hudisql.format.hfile.hfile import HFileReader
 from hudisql.format.keys.key_table import KeyTable
-from hudisql.format.log_file.log_block import BlockType
-from hudisql.format.log_file.log_block_content import decode_delete_records
 from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
 from hudisql.format.metadata_table.record_locations import (
     NOT_FOUND,
     FileGroup,
-    LocatedKeys,
     RecordLocations,
     read_located_keys,
 )
@@ -34,7 +29,6 @@ from hudisql.table.file_slice import FileSlice
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.recent_lookups import RecentLookups
 from hudisql.table.metadata_table.record_groups import RecordGroups, record_groups, rows_by_group
-from hudisql.table.slicing.committed_blocks import committed_blocks
 
 _THREADS: Final = 16
 _recent: Final = RecentLookups()
@@ -108,38 +102,14 @@ def _together(count: int, parts: Sequence[tuple[npt.NDArray[np.int64], RecordLoc
 def _find_in_group(metadata: MetadataTable, file_slice: FileSlice, keys: pa.Array) -> RecordLocations:
     groups: list[FileGroup] = []
     numbers, inserted = np.full(len(keys), NOT_FOUND, np.int64), np.zeros(len(keys), np.int64)
-    for layer in _layers(metadata, file_slice, keys):
+    for name, layer in metadata.open_layers(file_slice):
         if isinstance(layer, pa.Array):
             numbers[KeyTable(layer).find(keys) >= 0] = NOT_FOUND
             continue
-        at = KeyTable(layer.keys).find(keys)
+        located = read_located_keys(layer, name, keys)
+        at = KeyTable(located.keys).find(keys)
         is_found = at >= 0
-        numbers[is_found] = layer.locations.numbers[at[is_found]] + len(groups)
-        inserted[is_found] = layer.locations.inserted[at[is_found]]
-        groups += layer.locations.groups
+        numbers[is_found] = located.locations.numbers[at[is_found]] + len(groups)
+        inserted[is_found] = located.locations.inserted[at[is_found]]
+        groups += located.locations.groups
     return RecordLocations(tuple(groups), numbers, inserted)
-
-
-def _layers(
-    metadata: MetadataTable, file_slice: FileSlice, keys: pa.Array
-) -> Iterator[LocatedKeys | pa.Array]:
-    """What the base file and each block of the log files, the oldest first, say of the keys.
-
-    An array has deleted keys.
-    """
-    storage, base_file = metadata.own.storage, file_slice.base_file
-    if base_file is not None:
-        with storage.open_input(base_file.path, base_file.length) as source:
-            reader = HFileReader(source, base_file.length, base_file.path)
-            yield read_located_keys(reader, base_file.path, keys)
-    for log_file, block in committed_blocks(storage, file_slice.log_files, metadata.counts):
-        if block.block_type is BlockType.DELETE:
-            yield decode_delete_records(block.content).record_keys
-        elif block.block_type is BlockType.HFILE_DATA:
-            reader = HFileReader(BytesIO(block.content), len(block.content), log_file.path)
-            yield read_located_keys(reader, log_file.path, keys)
-        else:
-            raise UnsupportedTableError(
-                f"cannot read the log file {log_file.path} of a metadata table: it has a block of the type "
-                f"{block.block_type.name}"
-            )

@@ -6,23 +6,19 @@ only the blocks that may hold the values are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from io import BytesIO
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from hudisql.errors import CorruptTableError, UnsupportedTableError
-from hudisql.format.hfile.hfile import HFileReader
-from hudisql.format.hfile.hfile_cells import Cells, cells_with_prefixes
-from hudisql.format.log_file.log_block import BlockType
+from hudisql.errors import CorruptTableError
+from hudisql.format.hfile.hfile_cells import cells_with_prefixes
 from hudisql.format.metadata_table.secondary_keys import record_keys_of, value_parts
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.secondary_indexes import SecondaryIndex
-from hudisql.table.slicing.committed_blocks import committed_blocks
 
 _MOST_BLOCK_BYTES: Final = 4 << 20
 """Of a base file or log block; of values that fill more, the rows are mostly in all file groups."""
@@ -62,7 +58,10 @@ def _keys_in(
 ) -> pa.Array | None:
     """The record keys in one file group of the index; None if there are more than `most`."""
     found = pa.array([], pa.large_string())
-    for cells in _layers(metadata, file_slice, parts):
+    for _, layer in metadata.open_layers(file_slice):
+        if isinstance(layer, pa.Array):
+            continue
+        cells = cells_with_prefixes(layer, parts, _MOST_BLOCK_BYTES)
         if cells is None:
             return None
         found = pa.concat_arrays([found, record_keys_of(cells.keys)]).unique()
@@ -83,21 +82,3 @@ def _slices_with(metadata: MetadataTable, index: SecondaryIndex, parts: pa.Array
     if not index.is_grouped_by_value:
         return slices
     return [slices[number] for number in np.unique(index.file_groups_of(parts, len(slices))).tolist()]
-
-
-def _layers(metadata: MetadataTable, file_slice: FileSlice, parts: Sequence[str]) -> Iterator[Cells | None]:
-    """The records of the values in the base file and in each block of the log files."""
-    storage, base_file = metadata.own.storage, file_slice.base_file
-    if base_file is not None:
-        with storage.open_input(base_file.path, base_file.length) as source:
-            reader = HFileReader(source, base_file.length, base_file.path)
-            yield cells_with_prefixes(reader, parts, _MOST_BLOCK_BYTES)
-    for log_file, block in committed_blocks(storage, file_slice.log_files, metadata.counts):
-        if block.block_type is BlockType.HFILE_DATA:
-            reader = HFileReader(BytesIO(block.content), len(block.content), log_file.path)
-            yield cells_with_prefixes(reader, parts, _MOST_BLOCK_BYTES)
-        elif block.block_type is not BlockType.DELETE:
-            raise UnsupportedTableError(
-                f"cannot read the log file {log_file.path} of a metadata table: it has a block of the type "
-                f"{block.block_type.name}"
-            )
