@@ -159,7 +159,10 @@ def _base_instant(path: str) -> str | None:
 
 def _list_files(table: HudiTable, partitions: Sequence[str], instant_time: str) -> set[str]:
     """All data files in these partitions of slices that the instant began."""
-    listings = table.storage.list_directories([join(table.base_path, partition) for partition in partitions])
+    # A rollback that was interrupted may have deleted the last file, and with it the directory.
+    listings = table.storage.list_directories(
+        [join(table.base_path, partition) for partition in partitions], missing_ok=True
+    )
     return {
         entry.path
         for entries in listings
