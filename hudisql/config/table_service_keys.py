@@ -246,8 +246,3 @@ KEEP_MIN_COMMITS: Final = number_key(
     20,
     "commits that stay in the active timeline; more if a clean still needs them",
 )
-ARCHIVE_BEYOND_SAVEPOINT: Final = flag_key(
-    "hoodie.archive.beyond.savepoint",
-    "false",
-    "commits after the first savepoint are archived as well, all but the savepointed ones",
-)

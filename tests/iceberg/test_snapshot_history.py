@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from hudisql.iceberg import metadata_files, publication, snapshot_manifests
+from hudisql.iceberg import metadata_files, publication, snapshot_manifests, snapshot_write
 from hudisql.options.table_call import find_table
+from hudisql.services.archive.archive_action import archive_instants
 from hudisql.services.clean import clean_action
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
 from tests.iceberg.readers import (
     check_history,
     check_shown,
@@ -122,11 +125,11 @@ def test_of_two_publications_at_once_one_succeeds_and_the_other_takes_it(
     real = snapshot_manifests.write_manifests
 
     def after_another(*arguments: Any) -> Any:
-        monkeypatch.setattr(publication, "write_manifests", real)
+        monkeypatch.setattr(snapshot_write, "write_manifests", real)
         change(session, rows, f"CALL sync_iceberg(table => '{NAME}')")
         return real(*arguments)
 
-    monkeypatch.setattr(publication, "write_manifests", after_another)
+    monkeypatch.setattr(snapshot_write, "write_manifests", after_another)
     late = publication.publish(find_table(session.context, NAME).listed_once())
     assert (late.is_new, late.metadata_path) == (False, shown_file(path))
     assert check_history(path, rows) == list(rows)
@@ -146,15 +149,15 @@ def test_a_late_publication_takes_none_that_shows_what_was_rolled_back_meanwhile
 
     def commit_of_first(*first: Any) -> Any:
         def commit_of_second(*second: Any) -> Any:
-            monkeypatch.setattr(publication, "commit_metadata", real)
+            monkeypatch.setattr(snapshot_write, "commit_metadata", real)
             real(*first)
             return real(*second)
 
-        monkeypatch.setattr(publication, "commit_metadata", commit_of_second)
+        monkeypatch.setattr(snapshot_write, "commit_metadata", commit_of_second)
         session.sql(f"CALL rollback_to_instant(table => '{NAME}', instant_time => '{newest.commit_time}')")
         late.append(publication.publish(find_table(session.context, NAME).listed_once()))
 
-    monkeypatch.setattr(publication, "commit_metadata", commit_of_first)
+    monkeypatch.setattr(snapshot_write, "commit_metadata", commit_of_first)
     publication.publish(find_table(session.context, NAME).listed_once())
     session.sql("RESET hudisql.iceberg.sync")
     assert duckdb_rows(late[0].metadata_path) == hudisql_rows(session, NAME)
@@ -208,11 +211,9 @@ def test_commits_that_are_archived_around_a_savepoint_are_published(session: Any
     session.sql(f"CALL create_savepoint(table => '{name}', commit_time => '{created.commit_time}')")
     for number in range(5):
         session.sql(f"UPDATE {name} SET n = {number + 1} WHERE id = {int(number > 0)}")
-    session.sql("SET hoodie.archive.beyond.savepoint = true")
-    session.sql(
-        f"CALL archive_commits(table => '{name}', min_commits => 2, max_commits => 3, retain_commits => 1)"
-    )
-    session.sql("RESET hoodie.archive.beyond.savepoint")
+    table = open_table(Storage(), path)
+    # As Apache Hudi does with a setting.
+    archive_instants(table, [*table.timeline.commits[1:-2]], lambda: None)
     commits = [row.commit_time for row in session.sql(f"CALL show_commits(table => '{name}')").rows]
     assert created.commit_time in commits
     assert len(commits) < 6

@@ -100,7 +100,6 @@ class RandomLife(RuleBasedStateMachine):
         least=some.integers(2, 4),
         compacts=booleans,
         clusters=some.sampled_from((False, False, True)),
-        beyond=booleans,
     )
     def begin(
         self,
@@ -108,10 +107,9 @@ class RandomLife(RuleBasedStateMachine):
         least: int,
         compacts: bool,
         clusters: bool,
-        beyond: bool,
     ) -> None:
         # Hypothesis begins with the simplest of all lives, one insert again and again.
-        assume(compacts or clusters or beyond or retained + least > 3)
+        assume(compacts or clusters or retained + least > 3)
         properties = {
             "hoodie.clean.commits.retained": str(retained),
             "hoodie.keep.min.commits": str(least),
@@ -119,12 +117,10 @@ class RandomLife(RuleBasedStateMachine):
             "hoodie.compact.inline": str(compacts).lower(),
             "hoodie.compact.inline.max.delta.commits": "2",
             "hoodie.clustering.inline": str(clusters).lower(),
-            "hoodie.archive.beyond.savepoint": str(beyond).lower(),
         }
         kind = f"{self.type_}, bootstrapped={self.bootstrapped}, version {self.version}"
         self.log = [f"begin({properties}), {kind}"]
         self.ts = 100
-        self.archives_beyond_savepoints = beyond
         self.is_mor = self.type_ == "mor"
         self.savepoints: list[str] = []
         made_in = WRITTEN_VERSION if self.version == UPGRADED_VERSION else self.version
@@ -136,7 +132,11 @@ class RandomLife(RuleBasedStateMachine):
             self.hudi.upgrade(self.table, self.version, rows)
             assert self.table.take_over(put(rows))
         assert self.table.version == self.version
+        self.begun()
         self.counts.checks[f"lives of {self.type_}{', bootstrapped' if self.bootstrapped else ''}"] += 1
+
+    def begun(self) -> None:
+        """What else happens to a new table."""
 
     def teardown(self) -> None:
         if hasattr(self, "table"):
@@ -400,9 +400,6 @@ class RandomLife(RuleBasedStateMachine):
     @precondition(lambda self: self.hudi is not None)
     def hudi_archives(self, least: int) -> str:
         assert self.hudi is not None
-        # Hudi archives what replaced file groups whose files a savepoint keeps: it then reads them again.
-        if self.archives_beyond_savepoints and self.savepoints:
-            return IDLE
         self.hudi.archive(self.table, least)
         return DONE
 

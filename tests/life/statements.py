@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import hypothesis.strategies as some
@@ -106,7 +107,7 @@ class Statements:
         return text, remove(lambda row: row["dt"] == day)
 
     def add_column(self, kind: str) -> Statement:
-        name = f"c{len(self.state.columns)}"
+        name = next(name for number in count(5) if (name := f"c{number}") not in self.state.columns)
         return f"ALTER TABLE {{t}} ADD COLUMNS ({name} {kind})", add_column(name, kind)
 
     def widen_column(self) -> Statement | None:

@@ -15,7 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudisql.context import Context
-from hudisql.errors import HollowCommitError, HudisqlError, NoSuchStateError, WriteConflictError
+from hudisql.errors import (
+    HollowCommitError,
+    HudisqlError,
+    NoSuchStateError,
+    SyncFailedError,
+    WriteConflictError,
+)
 from hudisql.format.timeline.commit_metadata import read_commit_metadata
 from hudisql.format.timeline.instant import CLEAN, InstantState
 from hudisql.service_process.tables.run_services import ServedTables, run_services
@@ -136,6 +142,11 @@ class LivingTable:
         """Run a statement; False if it was refused with one of those errors. The history stays as it is."""
         try:
             execute(context or self.session.context, self._named(text))
+        except SyncFailedError as error:
+            # Hive refuses to narrow the type of a column, whose widening was undone.
+            self.refusals.append(f"{type(error).__name__}: {error.message}")
+            self.session.sql(f"DROP TABLE {self.name}")
+            self.session.sql(f"CALL hive_sync(table => '{self.name}', path => '{self.path}')")
         except refusals as error:
             self.refusals.append(f"{type(error).__name__}: {error.message}")
             return False

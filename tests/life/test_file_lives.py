@@ -122,10 +122,10 @@ class FileLife(RuleBasedStateMachine):
         options = CleanOptions(policy, commits_retained=retained, versions_retained=retained)
         return self.run(lambda table: clean_table(table, options, SINGLE_WRITER), killed)
 
-    @step(least=some.integers(2, 4), retained=some.integers(1, 4), beyond=some.booleans(), killed=kills)
-    def archive(self, least: int, retained: int, beyond: bool, killed: int | None) -> str:
+    @step(least=some.integers(2, 4), retained=some.integers(1, 4), killed=kills)
+    def archive(self, least: int, retained: int, killed: int | None) -> str:
         clean = CleanOptions(commits_retained=retained)
-        options = ArchiveOptions(least, least + 1, beyond_savepoint=beyond, clean=clean)
+        options = ArchiveOptions(least, least + 1, clean=clean)
         return self.run(lambda table: archive_table(table, options, SINGLE_WRITER), killed)
 
     @step(number=numbers)

@@ -93,6 +93,33 @@ def test_both_archive_the_same_instants_and_go_on(
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("version", [6, 9])
+def test_hudi_reads_the_latest_rows_whatever_is_to_be_archived_beyond_a_savepoint(
+    session: Any, oracle_015: HudiOracle, oracle_120: HudiOracle, version: int, tmp_path: Path
+) -> None:
+    """What is archived after an active commit Hudi takes for never committed."""
+    name, path = f"oracle.saved{version}", str(tmp_path / "table")
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    session.sql(
+        f"CREATE TABLE {name} (id INT, n INT, p STRING) USING hudi PARTITIONED BY (p) LOCATION '{path}' "
+        f"TBLPROPERTIES (primaryKey = 'id', 'hoodie.write.table.version' = '{version}', "
+        "'hoodie.archive.beyond.savepoint' = 'true')"
+    )
+    session.sql(f"INSERT INTO {name} VALUES (1, 0, 'a'), (2, 0, 'a')")
+    session.sql(f"CALL create_savepoint(table => '{name}')")
+    for _ in range(3):
+        session.sql(f"UPDATE {name} SET n = n + 1 WHERE id = 1")
+    for number in range(4):
+        session.sql(f"INSERT INTO {name} VALUES ({number}, 0, 'b')")
+    session.sql(
+        f"CALL archive_commits(table => '{name}', min_commits => 2, max_commits => 3, retain_commits => 1)"
+    )
+    for hudi in (oracle_015, oracle_120) if version == 6 else (oracle_120,):
+        found = hudi.read(path, where="p = 'a'")
+        assert sorted(zip(found["id"].to_pylist(), found["n"].to_pylist(), strict=True)) == [(1, 3), (2, 0)]
+
+
+@pytest.mark.soak
 def test_hudi_015_alone_reads_rows_that_it_replaced_once_it_archives_beyond_a_savepoint(
     oracle_015: HudiOracle, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from hudisql.config.config_key import HudiConfig
-from hudisql.config.table_service_keys import ARCHIVE_BEYOND_SAVEPOINT, KEEP_MAX_COMMITS, KEEP_MIN_COMMITS
+from hudisql.config.table_service_keys import KEEP_MAX_COMMITS, KEEP_MIN_COMMITS
 from hudisql.errors import SettingsError
 from hudisql.format.timeline.active_timeline import Timeline
 from hudisql.format.timeline.instant import (
@@ -54,7 +54,6 @@ class ArchiveOptions:
 
     min_commits: int = KEEP_MIN_COMMITS.default_value
     max_commits: int = KEEP_MAX_COMMITS.default_value
-    beyond_savepoint: bool = ARCHIVE_BEYOND_SAVEPOINT.default_value
     clean: CleanOptions = CleanOptions()  # noqa: RUF009 (a frozen value)
     compaction: CompactionOptions = CompactionOptions()  # noqa: RUF009
 
@@ -64,13 +63,7 @@ def archive_options(config: HudiConfig) -> ArchiveOptions:
     least, most = config.get(KEEP_MIN_COMMITS), config.get(KEEP_MAX_COMMITS)
     if least >= most:
         raise SettingsError(f"{KEEP_MAX_COMMITS} ({most}) must be greater than {KEEP_MIN_COMMITS} ({least})")
-    return ArchiveOptions(
-        least,
-        most,
-        config.get(ARCHIVE_BEYOND_SAVEPOINT),
-        clean_options(config),
-        compaction_options(config),
-    )
+    return ArchiveOptions(least, most, clean_options(config), compaction_options(config))
 
 
 def may_archive(timeline: Timeline, options: ArchiveOptions) -> bool:
@@ -142,16 +135,11 @@ def _commits(table: HudiTable, options: ArchiveOptions, least: int, most: int) -
         _oldest_for_replaced(table),
         *(rollback.target.timestamp for rollback in pending_rollbacks(table, table.timeline)),
     ]
-    savepoints = table.timeline.savepoints
-    if savepoints and not options.beyond_savepoint:
-        bounds.append(min(savepoints))
+    # Apache Hudi takes what is archived after an active commit for never committed, also beyond a savepoint.
+    bounds.append(min(table.timeline.savepoints, default=None))
     bound = min((bound for bound in bounds if bound is not None), default=None)
-    # Hudi counts savepointed commits among the latest that it keeps, and so archives the newest one beyond
-    # several savepoints: its rows become invisible.
     passed = [
-        commit
-        for commit in commits[: len(commits) - least]
-        if commit.timestamp not in savepoints and (bound is None or commit.timestamp < bound)
+        commit for commit in commits[: len(commits) - least] if bound is None or commit.timestamp < bound
     ]
     return until_files_are_left(table, passed)
 

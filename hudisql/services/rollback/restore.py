@@ -213,7 +213,7 @@ def _check_not_archived(table: HudiTable, savepoint_time: str) -> None:
         raise RollbackRefusedError(
             f"the commit {later[0]} of {table.base_path}, after the savepoint {savepoint_time}, is archived: "
             "it can no longer be rolled back",
-            hint="leave hoodie.archive.beyond.savepoint off for tables that are to be restored",
+            hint="let no writer of Apache Hudi archive with hoodie.archive.beyond.savepoint = true",
         )
 
 

@@ -21,7 +21,7 @@ from hudisql.errors import InvalidArgumentError, RollbackRefusedError, SettingsE
 from hudisql.format.avro.avro_container import load_codec
 from hudisql.format.timeline.archived_log_files import encode_archive_file, parse_archive_file
 from hudisql.format.timeline.instant import CLEAN, ROLLBACK, Instant, InstantState
-from hudisql.services.archive.archive_action import archive_table
+from hudisql.services.archive.archive_action import archive_instants, archive_table
 from hudisql.services.archive.archive_plan import ArchiveOptions, archive_options, may_archive, plan_archive
 from hudisql.services.clean.clean_action import clean_table
 from hudisql.services.clean.clean_plan import CleanOptions, CleanPolicy
@@ -121,22 +121,6 @@ def test_a_savepoint_holds_all_commits_after_it(
     assert _planned(directory, _keep(4, 5)) == archived
 
 
-def test_commits_beyond_a_savepoint_go_if_the_setting_says_so(make_table: MakeTable) -> None:
-    directory = _fill(make_table(), 8)
-    directory.instant(f"{_time(1)}.savepoint")
-    options = ArchiveOptions(4, 5, beyond_savepoint=True, clean=CleanOptions(commits_retained=1))
-    assert _planned(directory, options) == [0, 2, 3]
-
-
-def test_the_latest_commits_stay_beyond_savepoints(make_table: MakeTable) -> None:
-    directory = _fill(make_table(), 8)
-    for number in (4, 5, 6):
-        directory.instant(f"{_time(number)}.savepoint")
-    options = ArchiveOptions(2, 3, beyond_savepoint=True, clean=CleanOptions(commits_retained=1))
-    # Hudi counts to six without the savepoints: the newest commit, whose rows readers see, would go.
-    assert _planned(directory, options) == [0, 1, 2, 3]
-
-
 def test_a_pending_write_holds_the_commit_before_it(make_table: MakeTable) -> None:
     directory = _fill(make_table(), 8)
     (directory.path / f".hoodie/{_time(3)}.commit").unlink()
@@ -188,6 +172,13 @@ def test_an_archived_commit_is_never_rolled_back(make_table: MakeTable) -> None:
     assert list_file_slices(_open(directory), ["dt=a"], None)
 
 
+def _archive(directory: TableDirectory, *numbers: int) -> None:
+    """Archive these commits, as Apache Hudi does beyond a savepoint with a setting."""
+    table, times = _open(directory), {_time(number) for number in numbers}
+    chosen = [commit for commit in table.timeline.commits if commit.timestamp in times]
+    archive_instants(table, chosen, lambda: None)
+
+
 def _archived_beyond_savepoint(make_table: MakeTable) -> TableDirectory:
     """A table whose third commit, which replaces a group, has a savepoint, and of which most are archived."""
     directory = make_table()
@@ -203,7 +194,7 @@ def _archived_beyond_savepoint(make_table: MakeTable) -> TableDirectory:
     create_savepoint(_open(directory), _time(2))
     clean = CleanOptions(commits_retained=1)
     clean_table(_open(directory), clean, SINGLE_WRITER)
-    archive_table(_open(directory), ArchiveOptions(2, 3, beyond_savepoint=True, clean=clean), SINGLE_WRITER)
+    _archive(directory, 0, 1, 3, 4, 5)
     assert _active(directory) == [_time(number) for number in (2, 6, 7)]
     with pytest.raises(RollbackRefusedError, match=r"the commit 20261122000003000 .* is archived"):
         restore_to_savepoint(_open(directory))
@@ -219,8 +210,7 @@ def test_a_table_is_not_restored_beyond_commits_whose_archiving_was_interrupted(
     create_savepoint(_open(directory), _time(2))
     timeline = tmp_path / "timeline"
     shutil.copytree(directory.path / ".hoodie", timeline)
-    clean = CleanOptions(commits_retained=1)
-    archive_table(_open(directory), ArchiveOptions(2, 3, beyond_savepoint=True, clean=clean), SINGLE_WRITER)
+    _archive(directory, 0, 1, 3)
     shutil.copytree(timeline, directory.path / ".hoodie", dirs_exist_ok=True)
     assert len(_active(directory)) == 6
     with pytest.raises(RollbackRefusedError, match=r"the commit 20261122000003000 .* is archived"):
