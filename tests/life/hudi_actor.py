@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
 from hudisql.table.hudi_table import WRITTEN_VERSION
 from tests.life.model import Values
 from tests.life.table import LivingTable, assert_same, by_id
 from tests.oracle.client import HudiOracle, OracleError
 from tests.oracle.newer_tables import WITHOUT_SKIPPING
 
-NO_METADATA = "hoodie.metadata.enable=false"
+METADATA = {"hoodie.metadata.enable": "true"}
+INDEXES = {
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.record.index.enable": "true",
+}
+BY_METADATA = {**METADATA, "hoodie.enable.data.skipping": "true"}
 NOT_AT_ONCE = re.compile("HoodieWriteConflictException|HoodieLockException|Unable to acquire lock")
 BESIDE = {
     "hoodie.write.lock.wait_time_ms": "100",
@@ -23,24 +29,28 @@ BESIDE = {
 
 @dataclass(frozen=True)
 class HudiActor:
-    """Changes tables by Apache Hudi and takes over what that committed."""
+    """Changes tables by Apache Hudi and takes over what that committed.
+
+    `with_metadata` says whether it keeps metadata tables, and reads by them.
+    """
 
     oracle: HudiOracle
+    with_metadata: bool = False
 
     def upsert(self, table: LivingTable, rows: list[Values], number: int) -> None:
         """Upsert rows; the number says which services run after it."""
-        self.oracle.upsert(table.rows_of(rows), table.path, _options(table, number))
+        self.oracle.upsert(table.rows_of(rows), table.path, self._options(table, number))
 
     def upgrade(self, table: LivingTable, version: int, rows: list[Values]) -> None:
         """Upsert rows in another table version, as 1.x does unless it is told not to."""
         options = {"hoodie.write.table.version": str(version), "hoodie.write.auto.upgrade": "true"}
-        self.oracle.upsert(table.rows_of(rows), table.path, {**_options(table, 1), **options})
+        self.oracle.upsert(table.rows_of(rows), table.path, {**self._options(table, 1), **options})
 
     def upsert_beside(
         self, table: LivingTable, rows: list[Values], number: int, shared: Mapping[str, str]
     ) -> bool:
         """Upsert rows while another writer is at work; False if that was refused."""
-        options = {**_options(table, number), **shared, **BESIDE}
+        options = {**self._options(table, number), **shared, **BESIDE}
         try:
             self.oracle.upsert(table.rows_of(rows), table.path, options)
         except OracleError as error:
@@ -52,15 +62,16 @@ class HudiActor:
 
     def delete(self, table: LivingTable, rows: list[Values], number: int) -> None:
         """Delete the rows with these keys, in their partitions."""
-        options = {**_options(table, number), "hoodie.datasource.write.operation": "delete"}
+        options = {**self._options(table, number), "hoodie.datasource.write.operation": "delete"}
         self.oracle.write(table.rows_of(rows), table.path, options)
 
     def compact(self, table: LivingTable, op: str) -> None:
-        options = f"{NO_METADATA},hoodie.compact.inline.max.delta.commits=1"
+        options = f"{self._service_options(table)},hoodie.compact.inline.max.delta.commits=1"
         self._call(table, f"run_compaction(op => '{op}', path => '{table.path}', options => '{options}')")
 
     def cluster(self, table: LivingTable, op: str) -> None:
-        self._call(table, f"run_clustering(op => '{op}', path => '{table.path}', options => '{NO_METADATA}')")
+        options = self._service_options(table)
+        self._call(table, f"run_clustering(op => '{op}', path => '{table.path}', options => '{options}')")
 
     def clean(self, table: LivingTable, retained: int) -> None:
         self._call(table, f"run_clean(table => '{table.name}', retain_commits => {retained})")
@@ -69,13 +80,17 @@ class HudiActor:
         self._call(
             table,
             f"archive_commits(path => '{table.path}', min_commits => {least}, max_commits => {least + 1}, "
-            "retain_commits => 1, enable_metadata => false)",
+            f"retain_commits => 1, enable_metadata => {str(self.with_metadata).lower()})",
         )
 
     def restore(self, table: LivingTable, savepoint: str) -> None:
-        """Restore the table; what was committed after the savepoint is gone."""
-        self.oracle.sql("SET hoodie.metadata.enable = false")
-        self.oracle.sql(f"CALL rollback_to_savepoint(path => '{table.path}', instant_time => '{savepoint}')")
+        """Restore the table; what was committed after the savepoint is gone.
+
+        Of a metadata table that was made after the savepoint Apache Hudi 1.2 finds no completion time.
+        """
+        call = f"CALL rollback_to_savepoint(path => '{table.path}', instant_time => '{savepoint}')"
+        with self.oracle.settings({"hoodie.metadata.enable": "false"}):
+            self.oracle.sql(call)
 
     def check(self, table: LivingTable) -> None:
         """Apache Hudi reads the rows of the model."""
@@ -85,29 +100,52 @@ class HudiActor:
             "read by Apache Hudi",
         )
 
+    def check_filters(self, table: LivingTable, filters: Mapping[str, Callable[[Values], bool]]) -> None:
+        """By the metadata table Apache Hudi gives the rows of the model for which each filter holds."""
+        for condition, holds in filters.items():
+            found = self.oracle.read(table.path, where=condition, options=BY_METADATA)["id"].to_pylist()
+            expected = [id_ for id_, row in table.state.rows.items() if holds(row)]
+            assert sorted(found) == sorted(expected), f"read by Apache Hudi: {condition}"
+
+    def _service_settings(self, table: LivingTable) -> dict[str, str]:
+        enabled = str(self.with_metadata).lower()
+        return {"hoodie.metadata.enable": enabled, "hoodie.write.table.version": str(table.version)}
+
+    def _service_options(self, table: LivingTable) -> str:
+        return ",".join(f"{key}={value}" for key, value in self._service_settings(table).items())
+
     def _call(self, table: LivingTable, call: str) -> None:
-        self.oracle.sql("SET hoodie.metadata.enable = false")
-        self.oracle.sql(f"CALL {call}")
+        with self.oracle.settings(self._service_settings(table)):
+            self.oracle.sql(f"CALL {call}")
         table.take_over()
 
+    def _options(self, table: LivingTable, number: int) -> dict[str, str]:
+        return {
+            "hoodie.table.name": table.opened.name,
+            "hoodie.datasource.write.recordkey.field": "id",
+            "hoodie.datasource.write.precombine.field": "ts",
+            "hoodie.datasource.write.partitionpath.field": "dt",
+            "hoodie.datasource.write.hive_style_partitioning": "true",
+            "hoodie.datasource.write.table.type": table.opened.properties.table_type,
+            "hoodie.clean.automatic": str(number % 2 == 0).lower(),
+            "hoodie.clean.commits.retained": "2",
+            "hoodie.archive.automatic": str(number % 3 == 0).lower(),
+            "hoodie.keep.min.commits": "3",
+            "hoodie.keep.max.commits": "4",
+            "hoodie.compact.inline": "false",
+            "hoodie.write.table.version": str(table.version),
+            "hoodie.write.auto.upgrade": "false",
+            **self._metadata_options(table, number),
+        }
 
-def _options(table: LivingTable, number: int) -> dict[str, str]:
-    return {
-        "hoodie.table.name": table.opened.name,
-        "hoodie.datasource.write.recordkey.field": "id",
-        "hoodie.datasource.write.precombine.field": "ts",
-        "hoodie.datasource.write.partitionpath.field": "dt",
-        "hoodie.datasource.write.hive_style_partitioning": "true",
-        "hoodie.datasource.write.table.type": table.opened.properties.table_type,
-        "hoodie.clean.automatic": str(number % 2 == 0).lower(),
-        "hoodie.clean.commits.retained": "2",
-        "hoodie.archive.automatic": str(number % 3 == 0).lower(),
-        "hoodie.keep.min.commits": "3",
-        "hoodie.keep.max.commits": "4",
-        "hoodie.archive.beyond.savepoint": "false",
-        "hoodie.compact.inline": "false",
-        "hoodie.write.table.version": str(table.version),
-        "hoodie.write.auto.upgrade": "false",
-        # hudisql drops the metadata table that versions 8 and 9 then have.
-        "hoodie.metadata.enable": str(table.version != WRITTEN_VERSION and number % 4 == 1).lower(),
-    }
+    def _metadata_options(self, table: LivingTable, number: int) -> dict[str, str]:
+        if not self.with_metadata:
+            return {
+                "hoodie.metadata.enable": str(table.version != WRITTEN_VERSION and number % 4 == 1).lower()
+            }
+        if number % 8 == 7:
+            return {"hoodie.metadata.enable": "false"}
+        properties = table.opened.properties
+        # Apache Hudi cannot make a record index of skeletons, whose instant times are no dates.
+        can_index = RECORD_INDEX in properties.metadata_partitions or not properties.bootstrap_base_path
+        return METADATA | (INDEXES if number % 3 and can_index else {})

@@ -18,6 +18,7 @@ from hudisql.session import Session
 from hudisql.table.hudi_table import WRITTEN_VERSION
 from tests.iceberg.readers import check_readers, publish
 from tests.life.hudi_actor import HudiActor
+from tests.life.indexed_life import IndexedLife
 from tests.life.lives import first_seed, run_lives
 from tests.life.machine import MakeTable, RandomLife
 from tests.life.model import Values, put
@@ -116,7 +117,7 @@ def _machine(
         type_ = ("mor", "cow")[number % 2]
         bootstrapped = number // 2 % 2 == 0
         counts = counts_
-        hudi = None if oracle is None else HudiActor(oracle)
+        hudi = None if oracle is None else HudiActor(oracle, with_metadata=issubclass(life, IndexedLife))
 
     Life.make_table = staticmethod(make_table)
     return Life
@@ -126,7 +127,7 @@ def _machine(
 def test_a_short_life(make_table: MakeTable, report: Callable[[str], None], version: int) -> None:
     counts = StepCounts()
     run_lives(
-        lambda number: _machine(number, make_table, counts, None, version),
+        lambda number: _machine(number, make_table, counts, None, version, IndexedLife),
         counts,
         report,
         seed_of_first=1,
@@ -139,14 +140,19 @@ def test_a_short_life(make_table: MakeTable, report: Callable[[str], None], vers
 @pytest.mark.soak
 @pytest.mark.oracle
 @pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("life", [RandomLife, IndexedLife])
 def test_long_lives(
-    request: pytest.FixtureRequest, make_table: MakeTable, report: Callable[[str], None], version: int
+    request: pytest.FixtureRequest,
+    make_table: MakeTable,
+    report: Callable[[str], None],
+    version: int,
+    life: type[RandomLife],
 ) -> None:
     """Apache Hudi 0.15 changes tables of version 6, too, and 1.2 the newer ones."""
     oracle = request.getfixturevalue("oracle_015" if version == WRITTEN_VERSION else "oracle_120")
     counts = StepCounts()
     run_lives(
-        lambda number: _machine(number, make_table, counts, oracle, version),
+        lambda number: _machine(number, make_table, counts, oracle, version, life),
         counts,
         report,
         seed_of_first=first_seed(),

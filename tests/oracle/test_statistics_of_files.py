@@ -12,27 +12,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudisql.format.metadata_table.column_bounds import ColumnBounds, bounds_by_key, merged_bounds
-from hudisql.format.metadata_table.metadata_keys import file_key_part, key_parts, partition_key_part
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS
-from hudisql.format.metadata_table.value_types import value_kind
-from hudisql.format.schema.meta_columns import META_SCHEMA
-from hudisql.read.merge.merge_mode import log_merge_config_for
 from hudisql.read.scan import data_skipping
-from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
-from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.kept_metadata_table import (
     find_kept,
-    has_first_form,
     has_trusted_statistics,
 )
-from hudisql.table.metadata_table.metadata_table import MetadataTable, readable_metadata_table
+from hudisql.table.metadata_table.metadata_table import readable_metadata_table
 from hudisql.write.metadata_table import metadata_compaction
 from tests.oracle.client import HudiOracle
 from tests.oracle.wild_rows import FILTERS, LONG_TEXT, wild_rows
 from tests.sql.changed_tables import setting
+from tests.write.metadata_table.kept_indexes import assert_bounds_hold
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
 
@@ -59,56 +52,10 @@ WRITERS = (("0.15", 6), ("1.2", 6), ("1.2", 8), ("1.2", 9))
 
 
 def _check_bounds(path: str) -> None:
-    """The bounds of the files of each slice enclose the values of all its rows, before they are merged."""
-    table = open_table(Storage(), path)
-    metadata = readable_metadata_table(table)
+    metadata = readable_metadata_table(open_table(Storage(), path))
     assert metadata is not None
     assert COLUMN_STATS in metadata.indexes
-    slices = load_file_slices(table)
-    config = log_merge_config_for(table, slices)
-    for column in (*META_SCHEMA, *table.schema):
-        if value_kind(column.type) is None:
-            continue
-        part, bounds = _bounds_of(metadata, column)
-        for found in slices:
-            names = [file.path.rpartition("/")[2] for file in (found.base_file, *found.log_files) if file]
-            partition = partition_key_part(found.partition_path)
-            known = [bounds.get(f"{part}{partition}{file_key_part(name)}") for name in names]
-            if None in known:
-                continue
-            read = SliceRead(found, pa.schema([column]), log_merge_config=config)
-            values = [
-                value
-                for batch in read_file_slice(table.storage, read)
-                for value in pa.table(batch).column(0).to_pylist()
-            ]
-            whole = merged_bounds(each for each in known if each is not None)
-            assert _problem(whole, values) is None, (column.name, names, whole)
-
-
-def _bounds_of(metadata: MetadataTable, column: pa.Field) -> tuple[str, dict[str, ColumnBounds]]:
-    part = key_parts([column.name])[column.name]
-    bounds: dict[str, ColumnBounds] = {}
-    for layers in metadata.read_layers(COLUMN_STATS, [part]):
-        bounds |= bounds_by_key(layers, column, in_first_form=has_first_form(metadata.table))
-    return part, bounds
-
-
-def _problem(bounds: ColumnBounds, values: list[Any]) -> str | None:
-    numbers = [each for each in values if each is not None and not _is_nan(each)]
-    if bounds.nulls == 0 and None in values:
-        return "there are nulls"
-    if bounds.is_empty and any(each is not None for each in values):
-        return "there are values"
-    if bounds.least is not None and numbers and min(numbers) < bounds.least:
-        return f"{min(numbers)!r} is less"
-    if bounds.greatest is not None and numbers and max(numbers) > bounds.greatest:
-        return f"{max(numbers)!r} is greater"
-    return None
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
+    assert_bounds_hold(metadata)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pyarrow as pa
 
-from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
+from hudisql.format.metadata_table.column_bounds import ColumnBounds, bounds_by_key, merged_bounds
+from hudisql.format.metadata_table.metadata_keys import file_key_part, key_parts, partition_key_part
+from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, RECORD_INDEX
 from hudisql.format.metadata_table.record_locations import FileGroup
-from hudisql.read.merge.merge_mode import log_merge_config_of
+from hudisql.format.metadata_table.value_types import value_kind
+from hudisql.format.schema.meta_columns import META_SCHEMA
+from hudisql.read.merge.merge_mode import log_merge_config_for, log_merge_config_of
+from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.kept_metadata_table import has_first_form
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.record_lookup import find_records
 from hudisql.write.metadata_table.key_changes import keys_of_slice
@@ -50,3 +59,54 @@ def assert_finds_all_rows_by_partition(metadata: MetadataTable) -> None:
     assert sorted((value["partitionName"], key) for value, key in indexed) == list(
         zip(paths, keys, strict=True)
     )
+
+
+def assert_bounds_hold(metadata: MetadataTable) -> None:
+    """The bounds of the files of each slice enclose the values of all its rows, before they are merged."""
+    table = metadata.table
+    slices = load_file_slices(table)
+    config = log_merge_config_for(table, slices)
+    in_paths = set(table.properties.partition_fields if table.properties.bootstrap_base_path else ())
+    for column in (*META_SCHEMA, *table.schema):
+        if value_kind(column.type) is None or column.name in in_paths:
+            continue
+        part, bounds = _bounds_of(metadata, column)
+        for found in slices:
+            names = [file.path.rpartition("/")[2] for file in (found.base_file, *found.log_files) if file]
+            partition = partition_key_part(found.partition_path)
+            known = [bounds.get(f"{part}{partition}{file_key_part(name)}") for name in names]
+            if None in known:
+                continue
+            read = SliceRead(found, pa.schema([column]), log_merge_config=config)
+            values = [
+                value
+                for batch in read_file_slice(table.storage, read)
+                for value in pa.table(batch).column(0).to_pylist()
+            ]
+            whole = merged_bounds(bound for bound in known if bound is not None)
+            assert _problem(whole, values) is None, (column.name, names, whole)
+
+
+def _bounds_of(metadata: MetadataTable, column: pa.Field) -> tuple[str, dict[str, ColumnBounds]]:
+    part = key_parts([column.name])[column.name]
+    bounds: dict[str, ColumnBounds] = {}
+    for layers in metadata.read_layers(COLUMN_STATS, [part]):
+        bounds |= bounds_by_key(layers, column, in_first_form=has_first_form(metadata.table))
+    return part, bounds
+
+
+def _problem(bounds: ColumnBounds, values: list[Any]) -> str | None:
+    numbers = [value for value in values if value is not None and not _is_nan(value)]
+    if bounds.nulls == 0 and None in values:
+        return "there are nulls"
+    if bounds.is_empty and any(value is not None for value in values):
+        return "there are values"
+    if bounds.least is not None and numbers and min(numbers) < bounds.least:
+        return f"{min(numbers)!r} is less"
+    if bounds.greatest is not None and numbers and max(numbers) > bounds.greatest:
+        return f"{max(numbers)!r} is greater"
+    return None
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
