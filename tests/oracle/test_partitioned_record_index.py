@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from hudisql.console import SilentConsole
@@ -63,9 +64,7 @@ class PartitionedIndex:
 
     def theirs(self, *rows: Row, **options: str) -> None:
         """1.2 upserts the rows, or runs another operation with them."""
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        table = pa.table(dict(zip(("id", "seq", "note", "dt"), columns, strict=True)))
-        self.oracle.upsert(table, self.path, {**self.options, **options})
+        self.oracle.upsert(_table_of(rows), self.path, {**self.options, **options})
         self.check()
 
     def ours(self, statement: str) -> None:
@@ -113,7 +112,17 @@ def _made(
     partition: str = "dt",
 ) -> PartitionedIndex:
     name = f"by_partition_{table_type[:5].lower()}_{version}_{groups}{partition}"
-    options = {
+    options = _options(name, table_type, version, groups, partition)
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    made = PartitionedIndex(oracle, session, str(directory / "t"), f"oracle.{name}", options)
+    oracle.upsert(_table_of(_rows(40, 1, "first")), made.path, options)
+    session.sql(f"CREATE TABLE {made.name} USING hudi LOCATION '{made.path}'")
+    made.check_index()
+    return made
+
+
+def _options(name: str, table_type: str, version: int, groups: int, partition: str) -> dict[str, str]:
+    return {
         "hoodie.table.name": name,
         "hoodie.datasource.write.table.type": table_type,
         "hoodie.write.table.version": str(version),
@@ -129,14 +138,11 @@ def _made(
         "hoodie.metadata.record.level.index.min.filegroup.count": str(groups),
         "hoodie.index.type": "RECORD_LEVEL_INDEX",
     }
-    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
-    made = PartitionedIndex(oracle, session, str(directory / "t"), f"oracle.{name}", options)
-    columns = [list(column) for column in zip(*_rows(40, 1, "first"), strict=True)]
-    rows = pa.table(dict(zip(("id", "seq", "note", "dt"), columns, strict=True)))
-    oracle.upsert(rows, made.path, options)
-    session.sql(f"CREATE TABLE {made.name} USING hudi LOCATION '{made.path}'")
-    made.check_index()
-    return made
+
+
+def _table_of(rows: Iterable[Row]) -> pa.Table:
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    return pa.table(dict(zip(("id", "seq", "note", "dt"), columns, strict=True)))
 
 
 def _of_filters(relation: str) -> str:
@@ -206,3 +212,84 @@ def test_secondary_indexes_go_and_the_index_of_a_table_without_partitions_stays(
     table.ours("DELETE FROM {t} WHERE id = 'k20'")
     table.ours("INSERT INTO {t} VALUES ('k50', 2, 'ours', 'none')")
     table.theirs(*_rows(30, 6, "theirs"), ("k50", 3, "theirs", "none"))
+
+
+@pytest.mark.parametrize(
+    ("origin", "table_type", "version"),
+    [
+        ("bootstrap", "COPY_ON_WRITE", 9),
+        ("bootstrap", "MERGE_ON_READ", 9),
+        ("hudi", "MERGE_ON_READ", 8),
+        ("sql", "COPY_ON_WRITE", 9),
+    ],
+)
+def test_hudi_goes_on_with_the_partitioned_record_index_that_hudisql_made(
+    session: Any, oracle_120: HudiOracle, origin: str, table_type: str, version: int, tmp_path: Path
+) -> None:
+    name = f"made_by_partition_{origin}_{table_type[:5].lower()}"
+    options = _options(name, table_type, version, 1, "dt")
+    options["hoodie.metadata.compact.max.delta.commits"] = "4"
+    table = PartitionedIndex(oracle_120, session, str(tmp_path / "t"), f"oracle.{name}", options)
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    _MAKERS[origin](table, tmp_path)
+    table.check()
+    table.theirs(*_rows(12, 4, "theirs"), ("new", 4, "theirs", "p9"), ("new", 4, "theirs", "dt=1/2 %"))
+    for statement in OURS:
+        table.ours(statement)
+    table.check()
+    for seq in range(5, 9):
+        table.theirs(*_rows(10 * seq - 30, seq, "again"), ("k31", seq, "again", "p8"))
+    assert len(_compacted(table)) > len(_compacted(table, "00000000000000"))
+    for statement in (*OURS[:3], *OURS_OF_PARTITIONS):
+        table.ours(statement)
+    table.check()
+    table.theirs(*_rows(30, 12, "theirs"))
+
+
+def _compacted(table: PartitionedIndex, instants: str = "") -> list[Path]:
+    """The base files of the index at instants that begin so."""
+    return [*Path(table.path, ".hoodie/metadata/record_index").glob(f"*_{instants}*.hfile")]
+
+
+def _bootstrap(table: PartitionedIndex, directory: Path) -> None:
+    """By the option of 1.2 or by hudisql's parameter."""
+    table_type = table.options["hoodie.datasource.write.table.type"]
+    indexes = "indexes => 'record_level_index'"
+    if table_type == "MERGE_ON_READ":
+        indexes = "options => map('hoodie.metadata.record.level.index.enable', 'true')"
+    # By its directories the table has encoded paths.
+    rows = _table_of([*_rows(40, 1, "first"), ("k50", 1, "first", "p/5")])
+    pq.write_to_dataset(rows, directory / "source", partition_cols=["dt"])
+    table.session.sql(
+        f"CALL bootstrap_table(table => '{table.name}', source => '{directory / 'source'}', "
+        f"record_key => 'id', precombine => 'seq', target_path => '{table.path}', table_version => 9, "
+        f"table_type => '{table_type}', {indexes})"
+    )
+
+
+def _index_a_table_of_hudi(table: PartitionedIndex, _directory: Path) -> None:
+    without = {"hoodie.metadata.enable": "false", "hoodie.index.type": "SIMPLE"}
+    for rows in (_rows(40, 1, "first"), _rows(5, 2, "second")):
+        table.oracle.upsert(_table_of(rows), table.path, {**table.options, **without})
+    table.session.sql(f"CREATE TABLE {table.name} USING hudi LOCATION '{table.path}'")
+    _index(table)
+
+
+def _index_an_empty_table(table: PartitionedIndex, _directory: Path) -> None:
+    """The partitions come later."""
+    table.session.sql(
+        f"CREATE TABLE {table.name} (id STRING, seq BIGINT, note STRING, dt STRING) USING hudi "
+        f"PARTITIONED BY (dt) LOCATION '{table.path}' TBLPROPERTIES (primaryKey = 'id', "
+        "preCombineField = 'seq', 'hoodie.write.table.version' = '9', "
+        "'hoodie.datasource.write.partitionpath.urlencode' = 'true')"
+    )
+    _index(table)
+    listed = ", ".join(map(str, _rows(40, 1, "first")))
+    table.session.sql(f"INSERT INTO {table.name} VALUES {listed}")
+
+
+def _index(table: PartitionedIndex) -> None:
+    table.session.sql(f"CALL create_metadata_table(table => '{table.name}', indexes => 'record_level_index')")
+
+
+_MAKERS = {"bootstrap": _bootstrap, "hudi": _index_a_table_of_hudi, "sql": _index_an_empty_table}

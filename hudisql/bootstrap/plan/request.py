@@ -23,12 +23,15 @@ from hudisql.bootstrap.plan.bootstrap_mode import (
 from hudisql.bootstrap.plan.schema_drift import SchemaDrift
 from hudisql.bootstrap.source.source_files import PartitionColumn
 from hudisql.catalog.sync_settings import SYNC_PREFIX
+from hudisql.config.config_key import parse_flag
 from hudisql.config.hudi_config import BLOOM_ENTRIES, BLOOM_FPP, CODEC, MAX_FILE_SIZE, SORT_MODE
 from hudisql.errors import InvalidArgumentError
 from hudisql.format import table_properties as keys
+from hudisql.format.metadata_table.metadata_records import RECORD_INDEX, RECORD_LEVEL_INDEX
 from hudisql.table.hudi_table import WRITTEN_VERSION
 from hudisql.table.properties.version_properties import NEW_TABLE_VERSIONS
 from hudisql.write.handle.open_base_file import CODECS
+from hudisql.write.metadata_table.new_metadata_table import parse_indexes
 
 KEY_CHECKS: Final = ("unique", "unique_global", "nulls", "none")
 SORT_MODES: Final = ("NONE", "GLOBAL_SORT", "PARTITION_SORT")
@@ -139,6 +142,11 @@ def _check_request(request: BootstrapRequest) -> None:
             "indexes are for tables without register-only partitions",
             hint="leave indexes or register_only_where out",
         )
+    if request.table_version == WRITTEN_VERSION and RECORD_LEVEL_INDEX in request.indexes:
+        raise InvalidArgumentError(
+            f"{RECORD_LEVEL_INDEX} is for tables of version 9, not {request.table_version}",
+            hint=f"table_version => 9, or indexes => '{RECORD_INDEX}' for one of the whole table",
+        )
     if request.table_version != WRITTEN_VERSION and request.mode.register_only_where is not None:
         raise InvalidArgumentError(
             f"register-only partitions are for tables of version {WRITTEN_VERSION}",
@@ -205,6 +213,7 @@ def apply_options(
     choice = mode_choice_from_options(request.options)
     if choice is not None and not given & {"mode", "full_record_where"}:
         changes["mode"] = replace(choice, register_only_where=request.mode.register_only_where)
+    indexes = set(request.indexes)
     for name, value in request.options.items():
         if name in MODE_OPTIONS:
             continue
@@ -212,6 +221,9 @@ def apply_options(
             parameter, convert = _REQUEST_OPTIONS[name]
             if parameter not in given:
                 changes[parameter] = _converted(name, value, convert)
+        elif name in _INDEX_OPTIONS:
+            if parse_flag(name, value) and "indexes" not in given:
+                indexes.add(_INDEX_OPTIONS[name])
         elif name == "hoodie.metadata.enable":
             if value.strip().lower() == "true":
                 findings.append(warning("hoodie.metadata.enable: a bootstrap writes no metadata table"))
@@ -219,6 +231,7 @@ def apply_options(
             name not in _PAYLOAD_OPTIONS and name not in _LAYOUT_OPTIONS and not name.startswith(SYNC_PREFIX)
         ):
             findings.append(warning(f"option {name} has no effect on a bootstrap"))
+    changes["indexes"] = parse_indexes(",".join(indexes))
     return replace(request, **changes), tuple(findings)
 
 
@@ -233,6 +246,11 @@ _REQUEST_OPTIONS: Final[Mapping[str, tuple[str, Any]]] = {
     MAX_FILE_SIZE.name: ("max_file_bytes", int),
     SORT_MODE.name: ("sort_mode", lambda text: text.strip().upper()),
     CODEC.name: ("codec", lambda text: _CODEC_NAMES.get(text.strip().lower(), text.strip().lower())),
+}
+_INDEX_OPTIONS: Final[Mapping[str, str]] = {
+    "hoodie.metadata.record.index.enable": RECORD_INDEX,
+    "hoodie.metadata.global.record.level.index.enable": RECORD_INDEX,
+    "hoodie.metadata.record.level.index.enable": RECORD_LEVEL_INDEX,
 }
 _LAYOUT_OPTIONS: Final = (keys.HIVE_STYLE_PARTITIONING, keys.URL_ENCODE_PARTITIONING)
 

@@ -53,7 +53,7 @@ from hudisql.errors import (
     StorageError,
     TableExistsError,
 )
-from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, RECORD_INDEX
+from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, RECORD_INDEX, RECORD_LEVEL_INDEX
 from hudisql.format.table_properties import PROPERTIES_FILE
 from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.spark.task_runner import describe_rows_written, run_on_files
@@ -144,7 +144,8 @@ def _make_metadata_table(context: Context, plan: BootstrapPlan) -> int:
         table = open_table(context.storage, plan.target_path)
         made = create_metadata_table(
             table,
-            with_record_index=RECORD_INDEX in plan.request.indexes,
+            with_record_index=bool({RECORD_INDEX, RECORD_LEVEL_INDEX} & plan.request.indexes),
+            by_partition=RECORD_LEVEL_INDEX in plan.request.indexes,
             spark=lambda: context.spark,
             console=context.console,
         )

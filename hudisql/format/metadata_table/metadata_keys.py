@@ -20,6 +20,9 @@ from hudisql.format.metadata_table.metadata_records import NON_PARTITIONED
 
 _SEED: Final = 0xFFFFFFFFDABADABA
 
+Counts = int | npt.NDArray[np.int64]
+"""A number for all keys, or one for each."""
+
 
 def key_parts(texts: Sequence[str]) -> dict[str, str]:
     """The part of a key that stands for each name of a column or path of a partition."""
@@ -41,8 +44,8 @@ def file_key_part(name: str) -> str:
     return base64.b64encode(hashlib.md5(name.encode(), usedforsecurity=False).digest()).decode()
 
 
-def file_groups_of(keys: pa.Array, groups: int) -> npt.NDArray[np.int64]:
-    """The number of the file group, from 0 on, that holds each of the keys (texts)."""
+def file_groups_of(keys: pa.Array, groups: Counts) -> npt.NDArray[np.int64]:
+    """The number of the file group, from 0 on, that holds each of the keys (texts), among so many."""
     hashes = java_hashes(keys).view(np.int32).astype(np.int64)
     # Java's abs of the least int is itself, whose remainder is then taken without its sign: as here.
-    return np.abs(hashes) % groups
+    return np.remainder(np.abs(hashes), groups, dtype=np.int64)

@@ -71,8 +71,9 @@ class BootstrapTableArguments(Arguments):
     )
     indexes: str = parameter(
         "",
-        help="record_index for a metadata table with a record index; column_stats for one without, which"
-        " version 9 always gets (see create_metadata_table)",
+        help="record_index for a metadata table with a record index, or record_level_index for one of each"
+        " partition (version 9); column_stats for one without, which version 9 always gets (see"
+        " create_metadata_table)",
     )
     precombine: str | None = parameter(None, help="ordering column: of two rows of a key the greater is kept")
     partition_by: str | None = parameter(

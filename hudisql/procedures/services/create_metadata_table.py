@@ -32,7 +32,9 @@ class CreateMetadataTableArguments(NamedTableArguments):
     """Parameters of the procedure."""
 
     indexes: str = parameter(
-        "", help="record_index for a record index, too; the other indexes are always made and may be named"
+        "",
+        help="record_index for a record index of the whole table, or record_level_index for one of each"
+        " partition; the other indexes are always made and may be named",
     )
 
 
@@ -43,16 +45,22 @@ def create_metadata_table(
     """One row. A metadata table that is there is replaced, with its secondary and expression indexes.
 
     Raises NoSuchTableError, InvalidArgumentError for an unknown index, UnsupportedTableError for tables with
-    register-only partitions and while another writer may be active, SourceChangedError, StorageError.
+    register-only partitions, for a partitioned record index beside a secondary one or in version 6, and while
+    another writer may be active, SourceChangedError, StorageError.
     """
-    from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
+    from hudisql.format.metadata_table.metadata_records import RECORD_INDEX, RECORD_LEVEL_INDEX
     from hudisql.format.timeline.timeline_layout import metadata_table_directory
     from hudisql.write.metadata_table.new_metadata_table import parse_indexes
 
-    with_record_index = RECORD_INDEX in parse_indexes(arguments.indexes)
+    indexes = parse_indexes(arguments.indexes)
     call = open_table_call(context, arguments.table)
     with table_to_index(call) as table:
-        metadata_table = make_metadata_table(context, table, with_record_index=with_record_index)
+        metadata_table = make_metadata_table(
+            context,
+            table,
+            with_record_index=bool(indexes & {RECORD_INDEX, RECORD_LEVEL_INDEX}),
+            by_partition=RECORD_LEVEL_INDEX in indexes,
+        )
     place = table.storage.hadoop_uri(metadata_table_directory(table.base_path))
     row = CreateMetadataTableRow(
         f"Created Metadata Table in {place}",
@@ -86,6 +94,7 @@ def make_metadata_table(
     table: HudiTable,
     *,
     with_record_index: bool,
+    by_partition: bool = False,
     secondary: Sequence[IndexDefinition] = (),
     expressions: Sequence[IndexDefinition] = (),
 ) -> NewMetadataTable:
@@ -103,6 +112,7 @@ def make_metadata_table(
     made = create(
         table,
         with_record_index=with_record_index or bool(definitions),
+        by_partition=by_partition,
         secondary=definitions,
         expressions=[*kept_expressions(table), *expressions],
         spark=lambda: context.spark,

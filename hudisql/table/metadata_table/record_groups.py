@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -22,7 +23,8 @@ from hudisql.format.paths.partition_path import escape_partition_value
 
 _OF_TABLE: Final = re.compile(r"record-index-()(\d{4,})-0", re.ASCII)
 _OF_PARTITION: Final = re.compile(r"record-index-(.*)-(\d{4,})-0", re.ASCII | re.DOTALL)
-_KEYS_OF_A_GROUP: Final = 2_000_000
+KEYS_OF_A_GROUP: Final = 2_000_000
+"""A task holds the file of a group: 250 MB."""
 _MOST_GROUPS: Final = 10
 
 _Numbers = npt.NDArray[np.int64]
@@ -59,18 +61,28 @@ class RecordGroups:
         firsts, counts = np.array(spans, np.int64).reshape(-1, 2)[of_keys].T
         return np.where(counts > 0, firsts + file_groups_of(keys, np.maximum(counts, 1)), NOT_FOUND)
 
-    def with_new_partitions(self, paths: pa.Array) -> RecordGroups:
-        """With file groups of those partitions that have none yet; `paths` are those of new keys."""
-        counts = np.bincount(paths.indices.to_numpy(zero_copy_only=False), minlength=len(paths.dictionary))
+    def numbers_in(self, path: str) -> range:
+        """The places of the file groups that share the keys of the partition at this path."""
+        if self.spans is None:
+            return range(len(self.file_ids))
+        first, count = self.spans.get(escape_partition_value(path), (0, 0))
+        return range(first, first + count)
+
+    def with_new_partitions(self, keys: Mapping[str, int]) -> RecordGroups:
+        """With file groups of those partitions that have none yet, by their paths and numbers of keys."""
         added = [
             f"record-index-{name}-{number:04}-0"
-            for path, count in zip(paths.dictionary.to_pylist(), counts.tolist(), strict=True)
-            if count and (name := escape_partition_value(path)) not in (self.spans or ())
-            for number in range(min(1 + count // _KEYS_OF_A_GROUP, _MOST_GROUPS))
+            for path, count in keys.items()
+            if (name := escape_partition_value(path)) not in (self.spans or ())
+            for number in range(min(1 + count // KEYS_OF_A_GROUP, _MOST_GROUPS))
         ]
         groups = record_groups([*self.file_ids, *added]) if added else self
         assert groups is not None  # new file groups beside complete ones
         return groups
+
+
+NO_PARTITIONS: Final = RecordGroups((), MappingProxyType({}))
+"""Of a table that had no partition yet."""
 
 
 def record_groups(file_ids: Sequence[str]) -> RecordGroups | None:

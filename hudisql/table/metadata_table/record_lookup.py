@@ -26,9 +26,15 @@ from hudisql.format.metadata_table.record_locations import (
     read_located_keys,
 )
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.metadata_table.kept_metadata_table import has_partitioned_records
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.recent_lookups import RecentLookups
-from hudisql.table.metadata_table.record_groups import RecordGroups, record_groups, rows_by_group
+from hudisql.table.metadata_table.record_groups import (
+    NO_PARTITIONS,
+    RecordGroups,
+    record_groups,
+    rows_by_group,
+)
 
 _THREADS: Final = 16
 _recent: Final = RecentLookups()
@@ -38,7 +44,10 @@ def record_index_groups(metadata: MetadataTable) -> RecordGroups | None:
     """The file groups of the record index; None without one, or if they are not all there."""
     if RECORD_INDEX not in metadata.indexes:
         return None
-    return record_groups([file_slice.file_id for file_slice in metadata.latest_slices(RECORD_INDEX)])
+    slices = metadata.latest_slices(RECORD_INDEX)
+    if not slices and has_partitioned_records(metadata.table):
+        return NO_PARTITIONS
+    return record_groups([file_slice.file_id for file_slice in slices])
 
 
 def find_records(metadata: MetadataTable, keys: pa.Array, paths: pa.Array | None = None) -> RecordLocations:

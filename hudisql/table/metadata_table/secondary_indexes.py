@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.format.metadata_table.metadata_keys import file_groups_of
+from hudisql.format.metadata_table.metadata_keys import Counts, file_groups_of
 from hudisql.format.metadata_table.metadata_records import SECONDARY_PREFIX
 from hudisql.format.metadata_table.secondary_keys import has_secondary_keys, value_parts_of_keys
 from hudisql.format.schema.meta_columns import META_COLUMNS
@@ -52,7 +52,7 @@ class SecondaryIndex:
         """The values of the indexed column in the table's column that it is or is within."""
         return column if len(self.column) == 1 else pc.struct_field(column, list(self.column[1:]))
 
-    def file_groups_of(self, keys: pa.Array, groups: int) -> npt.NDArray[np.int64]:
+    def file_groups_of(self, keys: pa.Array, groups: Counts) -> npt.NDArray[np.int64]:
         """The number of the file group, from 0 on, that holds each of the keys."""
         return file_groups_of(value_parts_of_keys(keys) if self.is_grouped_by_value else keys, groups)
 

@@ -27,7 +27,7 @@ from hudisql.format.timeline.instant import DELTA_COMMIT, Instant, InstantState,
 from hudisql.format.timeline.timeline_layout import TimelineLayout
 from hudisql.storage import FileInfo, Storage, join
 from hudisql.table.metadata_table.metadata_table import MetadataTable
-from hudisql.table.metadata_table.record_groups import record_groups, rows_by_group
+from hudisql.table.metadata_table.record_groups import NO_PARTITIONS, record_groups, rows_by_group
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.slicing.file_groups import FileGroupVersions, group_files
 from hudisql.write.handle.log_file import instants_of_blocks, write_log_file
@@ -162,13 +162,17 @@ def _partitioned(
 
     Then the places among them of the new ones, of the records, and of the deleted keys.
     """
-    before = record_groups(file_ids)
+    before = record_groups(file_ids) if file_ids else NO_PARTITIONS
     if before is None:
         raise CorruptTableError(
             f"the metadata table has other file groups of the index {RECORD_INDEX} than it should have",
             hint="drop the index with DROP INDEX record_index",
         )
-    groups = before.with_new_partitions(update.paths)
+    assert update.paths is not None  # of a partitioned index
+    numbers = update.paths.indices.to_numpy(zero_copy_only=False)
+    counts = np.bincount(numbers, minlength=len(update.paths.dictionary)).tolist()
+    names = update.paths.dictionary.to_pylist()
+    groups = before.with_new_partitions({path: n for path, n in zip(names, counts, strict=True) if n})
     of_records = groups.numbers_of(update.records.keys, update.paths)
     of_deleted = groups.numbers_of(update.deleted, update.deleted_paths)
     known = {*file_ids}

@@ -8,26 +8,24 @@ killed process has left.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError, WriteConflictError
 from hudisql.format.hfile.hfile_cells import EncodedCells, cells_of
-from hudisql.format.metadata_table.metadata_keys import file_groups_of
-from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
-from hudisql.format.metadata_table.metadata_writing import encode_location, encode_secondary
+from hudisql.format.metadata_table.metadata_records import (
+    COLUMN_STATS,
+    FILES,
+    PARTITION_STATS,
+    RECORD_INDEX,
+    RECORD_LEVEL_INDEX,
+)
 from hudisql.format.metadata_table.value_types import FIRST_DIGITS, digest_of_types
 from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file_name
-from hudisql.format.paths.partition_metadata import (
-    PARTITION_METADATA_FILE,
-    PartitionMetadata,
-    render_partition_metadata,
-)
 from hudisql.format.schema.meta_columns import COMMIT_TIME, META_SCHEMA, PARTITION_PATH, RECORD_KEY
 from hudisql.format.table_properties import (
     INDEX_DEFINITIONS_PATH,
@@ -51,7 +49,6 @@ from hudisql.storage import join
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.metadata_table.expression_indexes import is_expression
 from hudisql.table.metadata_table.index_definitions import IndexDefinition, render_index_definitions
 from hudisql.table.metadata_table.kept_metadata_table import (
     IS_PARTITIONED,
@@ -61,7 +58,6 @@ from hudisql.table.metadata_table.kept_metadata_table import (
     has_statistics_form,
 )
 from hudisql.table.metadata_table.metadata_table import STATISTICS_INSTANT, STATISTICS_OF_SOURCES
-from hudisql.table.metadata_table.secondary_indexes import is_secondary
 from hudisql.table.partitions.listed_partitions import list_partition_paths
 from hudisql.table.properties.table_configuration import (
     check_nothing_begun,
@@ -70,9 +66,8 @@ from hudisql.table.properties.table_configuration import (
 )
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.write.metadata_table.column_ranges import MeasuredFile
-from hudisql.write.metadata_table.deltacommit_files import commit_content, write_base_file
+from hudisql.write.metadata_table.deltacommit_files import commit_content
 from hudisql.write.metadata_table.expression_index_files import records_to_index
-from hudisql.write.metadata_table.key_changes import milliseconds_of
 from hudisql.write.metadata_table.measured_files import Measured, measure
 from hudisql.write.metadata_table.metadata_commit import (
     file_records,
@@ -80,36 +75,19 @@ from hudisql.write.metadata_table.metadata_commit import (
     partition_values,
     statistics_updates,
 )
-from hudisql.write.metadata_table.record_index_files import (
-    RECORD_KEYS,
-    IndexedGroup,
-    KeysOfIndex,
-    SliceToIndex,
-    write_index_files,
+from hudisql.write.metadata_table.new_index_files import (
+    first_instant,
+    has_old_layout,
+    write_index,
+    write_key_index,
 )
+from hudisql.write.metadata_table.record_index_files import RECORD_KEYS
 from hudisql.write.metadata_table.secondary_index_files import keys_to_index
 
 MAX_COLUMNS: Final = 32
 """The number of data columns with statistics from version 8 on, as Hudi 1.2 limits it by default."""
-_FIRST_INSTANT: Final = "0" * 17
-_BEFORE_ALL: Final = "0" * 14
-_FIRST_SUFFIX: Final = "010"
 _OPERATION_TYPE: Final = "BULK_INSERT_PREPPED"
 _DEFINITIONS_FILE: Final = ".hoodie/.index_defs/index.json"
-_PREFIXES: Final[Mapping[str, tuple[str, int]]] = {
-    FILES: ("files", 1),
-    COLUMN_STATS: ("col-stats", 2),
-    PARTITION_STATS: ("partition-stats", 1),
-    RECORD_INDEX: ("record-index", 10),
-}
-"""The beginning of the file ids of an index, and how many file groups it has; a record index has more of
-them for many records.
-"""
-_KEYS_OF_A_GROUP: Final = 2_000_000
-"""A task holds the file of a group: 250 MB."""
-_MOST_KEYS_IN_PROCESS: Final = 1_000_000
-_MOST_SLICES_IN_PROCESS: Final = 100
-_MOST_GROUPS: Final = 10_000
 ALWAYS_MADE: Final = (FILES, COLUMN_STATS, PARTITION_STATS)
 """The indexes that every metadata table gets, the last one if the table has partitions."""
 
@@ -128,13 +106,21 @@ class NewMetadataTable:
 
 
 def parse_indexes(indexes: str) -> frozenset[str]:
-    """The indexes in the comma list. Raises InvalidArgumentError for one that hudisql does not make."""
+    """The indexes in the comma list.
+
+    Raises InvalidArgumentError for one that hudisql does not make, and for record indexes of both kinds.
+    """
     named = frozenset(name.strip().lower() for name in indexes.split(",") if name.strip())
-    unknown = sorted(named - {*ALWAYS_MADE, RECORD_INDEX})
+    known = (*ALWAYS_MADE, RECORD_INDEX, RECORD_LEVEL_INDEX)
+    unknown = sorted(named.difference(known))
     if unknown:
         raise InvalidArgumentError(
-            f"hudisql makes no index '{unknown[0]}'",
-            hint=f"indexes is a list of {', '.join((*ALWAYS_MADE, RECORD_INDEX))}",
+            f"hudisql makes no index '{unknown[0]}'", hint=f"indexes is a list of {', '.join(known)}"
+        )
+    if {RECORD_INDEX, RECORD_LEVEL_INDEX} <= named:
+        raise InvalidArgumentError(
+            f"indexes names {RECORD_INDEX} and {RECORD_LEVEL_INDEX}, and a table has one record index",
+            hint=f"{RECORD_INDEX} is of the whole table, {RECORD_LEVEL_INDEX} of each partition",
         )
     return named
 
@@ -143,6 +129,7 @@ def create_metadata_table(
     table: HudiTable,
     *,
     with_record_index: bool = False,
+    by_partition: bool = False,
     secondary: Sequence[IndexDefinition] = (),
     expressions: Sequence[IndexDefinition] = (),
     spark: Callable[[], Any] | None = None,
@@ -150,7 +137,8 @@ def create_metadata_table(
 ) -> NewMetadataTable:
     """Make the metadata table of a table of version 6, 8 or 9 in place of one that it has, under the lock.
 
-    Many files and keys are read in tasks of `spark`, which is called for the session. There is no record
+    With `by_partition` the record index is a partitioned one, for versions 8 and 9 without `secondary`. Many
+    files and keys are read in tasks of `spark`, which is called for the session. There is no record
     index of keys that are too long or that several rows have (`refusal`), and without it none of the indexes
     `secondary`. Definitions are checked ones. In version 6 there are no statistics if a column is of a type,
     or has values, that they cannot hold: Hudi 0.15 expects those of all columns. Raises UnsupportedTableError
@@ -159,6 +147,8 @@ def create_metadata_table(
     StorageError.
     """
     _check_served(table)
+    if by_partition:
+        _check_served_by_partition(table, secondary)
     check_nothing_begun(table, "its metadata table cannot be made")
     if drop_metadata_table(table):
         table = table.reopened()
@@ -166,13 +156,13 @@ def create_metadata_table(
     updates: dict[str, EncodedCells] = {FILES: cells_of(file_records(sizes))}
     fields = _measured_fields(table)
     measured = measure(table, _measured_files(table, fields), spark, console) if fields else {}
-    if _has_old_layout(table) and not fit_first_form(measured):
+    if has_old_layout(table) and not fit_first_form(measured):
         fields = ()
     if fields:
         of_statistics = statistics_updates(
             measured,
             # Also of partitions whose values are not in their paths: Hudi 1.2 would make that index itself.
-            with_partitions=bool(table.properties.partition_fields) and not _has_old_layout(table),
+            with_partitions=bool(table.properties.partition_fields) and not has_old_layout(table),
             in_first_form=has_first_form(table),
         )
         updates |= {index: update.records for index, update in of_statistics.items()}
@@ -185,20 +175,23 @@ def create_metadata_table(
         if not measured:
             measured = measure(table, _measured_files(table, _KEY), spark, console)
         indexes = [RECORD_KEYS, *(keys_to_index(table, definition) for definition in secondary)]
+        keys = _counts_of_keys(measured)
         for index in indexes:
-            made = _write_index_of_keys(table, index, _count_of_keys(measured), spark, console)
+            made = write_key_index(table, index, keys, spark, console, by_partition=by_partition)
             if isinstance(made, UnsupportedTableError):
                 refusal = made
                 break
             stats[index.name] = made
-    stats |= {index: tuple(_write_index(table, index, records)) for index, records in updates.items()}
+    stats |= {index: tuple(write_index(table, index, records)) for index, records in updates.items()}
     if table.reopened().timeline != table.timeline:
         raise WriteConflictError(
             f"another writer has changed {table.base_path} while its metadata table was made",
             hint="run the statement again; it has no metadata table until then",
         )
     definitions = [definition for definition in (*secondary, *expressions) if definition.name in stats]
-    written = _write(table, stats, tuple(field.name for field in fields), definitions)
+    names = tuple(field.name for field in fields)
+    definitions = [*_definitions(table, stats, names, by_partition=by_partition), *definitions]
+    written = _write(table, stats, names, definitions)
     files = sum(map(len, sizes.values()))
     statistics = len(updates[COLUMN_STATS]) if fields else 0
     return NewMetadataTable(tuple(sorted(stats)), files, statistics, written, refusal)
@@ -224,9 +217,26 @@ def _check_served(table: HudiTable) -> None:
         )
 
 
-def _has_old_layout(table: HudiTable) -> bool:
-    """True for version 6, whose metadata tables are those of Hudi 0.15."""
-    return not table.timeline.layout.has_completion_times
+def _check_served_by_partition(table: HudiTable, secondary: Sequence[IndexDefinition]) -> None:
+    problem = f"hudisql makes no partitioned record index for the Hudi table at {table.base_path}: "
+    if has_old_layout(table):
+        raise UnsupportedTableError(
+            f"{problem}it has table version {table.version}, and those of versions 8 and 9 are kept",
+            hint=f"indexes => '{RECORD_INDEX}' makes one of the whole table",
+        )
+    if secondary:
+        raise UnsupportedTableError(
+            f"{problem}its index {secondary[0].name} needs a record index of the whole table",
+            hint=f"drop the index with DROP INDEX, or use indexes => '{RECORD_INDEX}'",
+        )
+
+
+def _counts_of_keys(measured: Measured) -> dict[str, int]:
+    """How many keys there are by partition path, about: those of log files count again."""
+    return {
+        path: sum(each.values for _, found in files for each in found if each.column == RECORD_KEY)
+        for path, files in measured.items()
+    }
 
 
 def _measured_fields(table: HudiTable) -> tuple[pa.Field, ...]:
@@ -234,7 +244,7 @@ def _measured_fields(table: HudiTable) -> tuple[pa.Field, ...]:
 
     In the form of version V1 no decimals that may have too many digits for it.
     """
-    if _has_old_layout(table):
+    if has_old_layout(table):
         columns = [field for field in table.schema if not pa.types.is_nested(field.type)]
         is_whole = all(has_statistics_form(table, field.type) for field in columns)
         return (*META_SCHEMA, *columns) if is_whole else ()
@@ -295,74 +305,11 @@ def _files_of(found: FileSlice) -> list[FileSlice]:
     return [*base, *logs]
 
 
-def _write_index_of_keys(
-    table: HudiTable, index: KeysOfIndex, keys: int, spark: Callable[[], Any] | None, console: Any
-) -> tuple[WriteStat, ...] | UnsupportedTableError:
-    """Write the files of an index of about so many keys; many are read in tasks.
-
-    The result may be why no index can be made of them.
-    """
-    slices = load_file_slices(table)
-    file_ids = _file_ids(index.name, min(keys // _KEYS_OF_A_GROUP, _MOST_GROUPS))
-    is_large = keys > _MOST_KEYS_IN_PROCESS or len(slices) > _MOST_SLICES_IN_PROCESS
-    groups = write_index_files(
-        table,
-        [
-            SliceToIndex(
-                each,
-                encode_secondary()
-                if is_secondary(index.name)
-                else encode_location(each.file_group, milliseconds_of(each.base_instant_time)),
-            )
-            for each in slices
-        ],
-        file_ids=file_ids,
-        index=index,
-        instant_time=_first_instant(table),
-        spark=spark() if spark is not None and is_large else None,
-        console=console,
-    )
-    refusal = _refusal(table, index.name, groups)
-    if refusal is not None:
-        table.storage.delete_directory(join(metadata_table_directory(table.base_path), index.name))
-        return refusal
-    stats = {group.number: group.stat for group in groups if group.stat is not None}
-    _write_marker(table, index.name)
-    return tuple(
-        _inserted(stats.get(number) or _write_group(table, index.name, file_id, cells_of({})))
-        for number, file_id in enumerate(file_ids)
-    )
-
-
-def _count_of_keys(measured: Measured) -> int:
-    """How many keys there are, about: those of log files count again."""
-    ranges = (each for files in measured.values() for _, found in files for each in found)
-    return sum(each.values for each in ranges if each.column == RECORD_KEY)
-
-
-def _refusal(table: HudiTable, index: str, groups: Sequence[IndexedGroup]) -> UnsupportedTableError | None:
-    """Why no index can be made of the keys; None if it can."""
-    kind = index if is_secondary(index) else "record index"
-    made = f"hudisql makes no {kind} for the Hudi table at {table.base_path}: "
-    if any(group.has_too_long for group in groups):
-        what = "a record key with its value" if is_secondary(index) else "a record key"
-        return UnsupportedTableError(
-            f"{made}{what} has more than the 32767 bytes that the index can hold; its other indexes are made"
-        )
-    repeated = sum(group.repeated for group in groups)
-    if not repeated:
-        return None
-    return UnsupportedTableError(
-        f"{made}{repeated} row(s) have a record key that another row has; its other indexes are made",
-        hint="the index has one place for each key: delete the other rows, then run the statement again",
-    )
-
-
 def _write(
     table: HudiTable,
     stats: Mapping[str, tuple[WriteStat, ...]],
     columns: tuple[str, ...],
-    secondary: Sequence[IndexDefinition],
+    definitions: Sequence[IndexDefinition],
 ) -> int:
     """Write the properties and the first instant of the metadata table whose files are there, then name it in
     the table's properties.
@@ -370,7 +317,7 @@ def _write(
     Returns the bytes of its base files.
     """
     storage, base_path = table.storage, metadata_table_directory(table.base_path)
-    layout, now, instant_time = table.timeline.layout, datetime.now(UTC), _first_instant(table)
+    layout, now, instant_time = table.timeline.layout, datetime.now(UTC), first_instant(table)
     for directory in new_table_directories(layout.version):
         storage.make_directories(join(base_path, METADATA_DIRECTORY, directory))
     storage.make_directories(layout.timeline_directory(base_path))
@@ -389,7 +336,6 @@ def _write(
         METADATA_PARTITIONS: ",".join(sorted(stats)),
         METADATA_PARTITIONS_INFLIGHT: "",
     }
-    definitions = [*_definitions(table, stats, columns), *secondary]
     if definitions:
         storage.write(join(table.base_path, _DEFINITIONS_FILE), render_index_definitions(definitions))
         changes[INDEX_DEFINITIONS_PATH] = _DEFINITIONS_FILE
@@ -397,19 +343,12 @@ def _write(
     return sum(stat.file_size_in_bytes for stat in commit.write_stats)
 
 
-def _first_instant(table: HudiTable) -> str:
-    """The instant at which all indexes are made: in layout 1 after the last completed one of the table.
-
-    Follows `createIndexInitTimestamp` of Hudi 0.15.
-    """
-    if not _has_old_layout(table):
-        return _FIRST_INSTANT
-    completed = table.timeline.completed
-    return f"{completed[-1].timestamp if completed else _BEFORE_ALL}{_FIRST_SUFFIX}"
-
-
 def _definitions(
-    table: HudiTable, stats: Mapping[str, tuple[WriteStat, ...]], columns: tuple[str, ...]
+    table: HudiTable,
+    stats: Mapping[str, tuple[WriteStat, ...]],
+    columns: tuple[str, ...],
+    *,
+    by_partition: bool,
 ) -> list[IndexDefinition]:
     """The definitions of the indexes, which Hudi 1.2 has in version 6, too."""
     definitions = []
@@ -417,55 +356,22 @@ def _definitions(
         version = STATISTICS_VERSIONS[table.version]
         definitions.append(IndexDefinition(COLUMN_STATS, COLUMN_STATS, columns, version))
     if RECORD_INDEX in stats:
-        options = {IS_PARTITIONED: "false"}
+        options = {IS_PARTITIONED: str(by_partition).lower()}
         definitions.append(IndexDefinition(RECORD_INDEX, RECORD_INDEX, (), RECORD_INDEX_VERSION, options))
     return definitions
-
-
-def _write_index(table: HudiTable, index: str, records: EncodedCells) -> Iterator[WriteStat]:
-    """Write the base files of an index, also of groups without records."""
-    _write_marker(table, index)
-    file_ids = _file_ids(index)
-    numbers = file_groups_of(records.keys, len(file_ids))
-    for number, file_id in enumerate(file_ids):
-        yield _inserted(_write_group(table, index, file_id, records.take(np.flatnonzero(numbers == number))))
-
-
-def _file_ids(index: str, most: int = 0) -> list[str]:
-    if is_secondary(index) or is_expression(index):
-        prefix = index.replace("_", "-")
-        groups = _PREFIXES[COLUMN_STATS if is_expression(index) else RECORD_INDEX][1]
-    else:
-        prefix, groups = _PREFIXES[index]
-    return [f"{prefix}-{number:04}-0" for number in range(max(groups, most))]
-
-
-def _write_marker(table: HudiTable, index: str) -> None:
-    marker = render_partition_metadata(PartitionMetadata(_first_instant(table), 1), datetime.now(UTC))
-    directory = join(metadata_table_directory(table.base_path), index)
-    table.storage.write(join(directory, PARTITION_METADATA_FILE), marker)
-
-
-def _write_group(table: HudiTable, index: str, file_id: str, records: EncodedCells) -> WriteStat:
-    base_path = metadata_table_directory(table.base_path)
-    return write_base_file(table.storage, base_path, index, file_id, _first_instant(table), records)
-
-
-def _inserted(stat: WriteStat) -> WriteStat:
-    return replace(stat, num_inserts=stat.num_writes)
 
 
 def _properties(table: HudiTable, columns: tuple[str, ...], instant_time: str) -> dict[str, str]:
     """The properties of the metadata table itself, as Hudi writes them, and hudisql's own."""
     of_statistics = {STATISTICS_OF_SOURCES: digest_of_types(table.schema, columns) or ""}
-    if _has_old_layout(table):
+    if has_old_layout(table):
         of_statistics[STATISTICS_INSTANT] = instant_time
     return {
         NAME: f"{table.name}_metadata",
         "hoodie.table.type": "MERGE_ON_READ",
         "hoodie.table.version": str(table.version),
-        **(_OLD_PROPERTIES if _has_old_layout(table) else _NEWER_PROPERTIES),
-        **({} if _has_old_layout(table) else {"hoodie.table.initial.version": str(table.version)}),
+        **(_OLD_PROPERTIES if has_old_layout(table) else _NEWER_PROPERTIES),
+        **({} if has_old_layout(table) else {"hoodie.table.initial.version": str(table.version)}),
         "hoodie.table.base.file.format": "HFILE",
         "hoodie.populate.meta.fields": "false",
         "hoodie.table.recordkey.fields": "key",

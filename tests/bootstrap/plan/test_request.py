@@ -72,3 +72,18 @@ def test_options_that_would_make_a_bad_request_are_refused_too():
     request = BootstrapRequest(**_GOOD, options={"hoodie.index.bloom.fpp": "3"})
     with pytest.raises(InvalidArgumentError, match="between 0 and 1"):
         apply_options(request, frozenset())
+
+
+def test_the_options_of_record_indexes_name_one():
+    name = "hoodie.metadata.record.level.index.enable"
+    of_version_9 = {**_GOOD, "table_version": 9}
+    request = BootstrapRequest(**of_version_9, options={name: "true"})
+    assert apply_options(request, frozenset())[0].indexes == {"record_level_index"}
+    assert apply_options(request, frozenset({"indexes"})) == (request, ())
+    both = BootstrapRequest(
+        **of_version_9, options={name: "true", "hoodie.metadata.record.index.enable": "true"}
+    )
+    with pytest.raises(InvalidArgumentError, match="a table has one record index"):
+        apply_options(both, frozenset())
+    with pytest.raises(InvalidArgumentError, match="is for tables of version 9, not 6"):
+        apply_options(BootstrapRequest(**_GOOD, options={name: "true"}), frozenset())

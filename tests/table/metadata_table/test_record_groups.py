@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from hudisql.format.metadata_table.metadata_keys import file_groups_of
 from hudisql.format.metadata_table.record_locations import NOT_FOUND
-from hudisql.table.metadata_table.record_groups import RecordGroups, record_groups, rows_by_group
+from hudisql.table.metadata_table.record_groups import (
+    NO_PARTITIONS,
+    RecordGroups,
+    record_groups,
+    rows_by_group,
+)
 
 KEYS = pa.array([f"k{number:03}" for number in range(50)])
 
@@ -48,10 +53,20 @@ def test_each_partition_has_groups_of_its_own() -> None:
         assert groups.file_ids[number] == f"record-index-{names[place]}-{of_partition:04}-0"
 
 
-def test_new_partitions_get_a_group() -> None:
-    groups = _groups("record-index-a-0000-0").with_new_partitions(_paths("b=1", "a", "0"))
-    assert groups.file_ids == ("record-index-0-0000-0", "record-index-a-0000-0", "record-index-b%3D1-0000-0")
-    assert groups.with_new_partitions(_paths("b=1")) is groups
+def test_new_partitions_get_groups_by_their_keys() -> None:
+    groups = _groups("record-index-a-0000-0").with_new_partitions({"b=1": 2_000_000, "a": 1, "0": 0})
+    assert groups.file_ids == (
+        *("record-index-0-0000-0", "record-index-a-0000-0"),
+        *("record-index-b%3D1-0000-0", "record-index-b%3D1-0001-0"),
+    )
+    assert [groups.numbers_in(path) for path in ("b=1", "c")] == [range(2, 4), range(0)]
+    assert groups.with_new_partitions({"b=1": 9_000_000}) is groups
+    assert len(groups.with_new_partitions({"c": 1_000_000_000}).numbers_in("c")) == 10
+
+
+def test_without_partitions_no_key_has_a_group() -> None:
+    assert NO_PARTITIONS.is_partitioned
+    assert NO_PARTITIONS.numbers_of(KEYS, _paths("a", "")).tolist() == [NOT_FOUND] * len(KEYS)
 
 
 @pytest.mark.parametrize(

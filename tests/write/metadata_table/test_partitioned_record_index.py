@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hudisql.console import SilentConsole
-from hudisql.errors import StorageError, UnsupportedStatementError
-from hudisql.format.paths.partition_path import escape_partition_value
+from hudisql.errors import StorageError, UnsupportedStatementError, UnsupportedTableError
 from hudisql.read.scan.record_skipping import look_up_keys
 from hudisql.storage import Storage
-from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.write.index import key_lookup
 from hudisql.write.metadata_table import metadata_commit, metadata_compaction
 from hudisql.write.metadata_table.deltacommit_files import write_deltacommit
+from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
+from hudisql.write.metadata_table.secondary_index_files import define_secondary_index
 from tests.soak import parameters
 from tests.sql.changed_tables import setting
 from tests.write.metadata_table.kept_indexes import assert_finds_all_rows_by_partition
@@ -36,7 +37,7 @@ CHANGES = (
 
 
 def _with_partitioned_index(session: Any, path: Path, table_type: str) -> str:
-    """A table with one partition, whose record index becomes one of that partition."""
+    """A table with one partition and an index with its file group."""
     name = f"by_partition.{table_type}"
     session.sql("CREATE DATABASE IF NOT EXISTS by_partition")
     session.sql(
@@ -45,16 +46,22 @@ def _with_partitioned_index(session: Any, path: Path, table_type: str) -> str:
         "'hoodie.write.table.version' = '9')"
     )
     session.sql(f"INSERT INTO {name} SELECT CAST(id AS INT), 1, 'p0' FROM range(40)")
-    session.sql(f"CREATE INDEX record_index ON {name} (id)")
-    (partition,) = {found.partition_path for found in load_file_slices(open_table(Storage(), str(path)))}
-    of_partition = f"record-index-{escape_partition_value(partition)}-"
-    for file in Path(path, ".hoodie/metadata/record_index").glob("*record-index-*"):
-        file.rename(file.with_name(file.name.replace("record-index-", of_partition)))
-    definitions = Path(path, ".hoodie/.index_defs/index.json")
-    document = json.loads(definitions.read_text())
-    document["indexDefinitions"]["record_index"]["indexOptions"]["isPartitioned"] = "true"
-    definitions.write_text(json.dumps(document))
+    session.sql(f"CALL create_metadata_table(table => '{name}', indexes => 'record_level_index')")
     return name
+
+
+def test_tables_that_cannot_have_one_are_refused_before_anything_is_dropped(
+    golden: Callable[[str], Any], tmp_path: Path
+) -> None:
+    for name, problem in (
+        ("v6_mor_mdt_logs", "version 6"),
+        ("v9_cow_mdt_compacted", "by_name needs a record"),
+    ):
+        table = open_table(Storage(), str(shutil.copytree(golden(name).table, tmp_path / name)))
+        secondary = [] if table.version == 6 else [define_secondary_index(table, "by_name", "name")]
+        with pytest.raises(UnsupportedTableError, match=problem):
+            create_metadata_table(table, with_record_index=True, by_partition=True, secondary=secondary)
+        assert table.reopened().properties.metadata_partitions == table.properties.metadata_partitions
 
 
 def _checked(path: Path) -> MetadataTable:
@@ -77,7 +84,7 @@ def test_changes_keep_the_place_of_each_key_in_each_partition(
         session.sql(statement.replace("{t}", name))
         metadata = _checked(path)
     groups = {file_slice.file_id for file_slice in metadata.latest_slices("record_index")}
-    assert len(groups) == 10 + 2
+    assert len(groups) == 1 + 2
     _fail_in_a_new_partition(session, name, monkeypatch)
     session.sql(f"INSERT INTO {name} VALUES (80, 1, 'p9')")
     _checked(path)
