@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudisql.console import SilentConsole
+from hudisql.read.scan import data_skipping
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
@@ -20,6 +21,13 @@ from tests.oracle.client import HudiOracle
 from tests.write.metadata_table.kept_indexes import assert_finds_all_rows_by_partition
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
+
+
+@pytest.fixture(autouse=True)
+def ask_indexes_of_few_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Filters ask the index of tables as small as these, too."""
+    monkeypatch.setattr(data_skipping, "FEWEST_TO_SKIP", 1)
+
 
 Row = tuple[str, int, str, str]
 BY_INDEX = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}

@@ -21,7 +21,7 @@ ROWS = 3
 
 @dataclass
 class WideTable:
-    """A table of `partitions` days, each with two files of three rows; ids are k0, k1 … in that order."""
+    """A table of `partitions` days, each with two or other files of three rows; ids are k0, k1 … in order."""
 
     session: Session
     name: str
@@ -45,15 +45,15 @@ def day(number: int) -> str:
     return str(date(2015, 1, 1) + timedelta(number))
 
 
-def write_wide_source(source: Path, partitions: int, *, by_month: bool = False) -> None:
+def write_wide_source(source: Path, partitions: int, *, by_month: bool = False, files: int = FILES) -> None:
     """The source of a wide table, by the column `dt`; with `by_month` by `y`, `m` and `d`."""
     for number in range(partitions):
         year, month, date_of_month = day(number).split("-")
         path = f"y={year}/m={month}/d={date_of_month}" if by_month else f"dt={day(number)}"
         directory = source / path
         directory.mkdir(parents=True)
-        for file in range(FILES):
-            first = (number * FILES + file) * ROWS
+        for file in range(files):
+            first = (number * files + file) * ROWS
             ids = range(first, first + ROWS)
             rows = pa.table(
                 {
@@ -75,13 +75,14 @@ def wide_table(
     *,
     by_month: bool = False,
     arguments: str = "",
+    files: int = FILES,
 ) -> Iterator[WideTable]:
     """The bootstrapped table, dropped at the end; `by_month` as in `write_wide_source`.
 
     `arguments` are further ones of the bootstrap.
     """
     source, path = directory / f"{name}_source", directory / name
-    write_wide_source(source, partitions, by_month=by_month)
+    write_wide_source(source, partitions, by_month=by_month, files=files)
     session.sql(
         f"CALL bootstrap_table(table => '{name}', source => '{source}', record_key => 'id',"
         f" precombine => 'seq', table_type => '{table_type}', target_path => '{path}'"

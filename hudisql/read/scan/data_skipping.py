@@ -37,7 +37,12 @@ from hudisql.read.files.predicates import (
     may_match,
     restrict_predicate,
 )
-from hudisql.read.scan.record_skipping import keys_of_predicate, look_up_groups, record_index_of
+from hudisql.read.scan.record_skipping import (
+    MOST_PARTITIONS,
+    keys_of_predicate,
+    look_up_groups,
+    record_index_of,
+)
 from hudisql.read.scan.secondary_skipping import IndexedValues, indexed_values, keys_of_values
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
@@ -102,8 +107,11 @@ class DataSkipping:
         every = [True] * len(slices)
         if len(slices) < FEWEST_TO_SKIP:
             return every
-        if self.groups_with_keys is not None:
-            return [(each.partition_path, each.file_id) in self.groups_with_keys for each in slices]
+        groups = self.groups_with_keys
+        if groups is None:
+            groups = self._groups_by_partition(slices)
+        if groups is not None:
+            return [(each.partition_path, each.file_id) in groups for each in slices]
         if not self._fields or self._metadata is None:
             return every
         metadata = self._metadata
@@ -136,7 +144,19 @@ class DataSkipping:
             return look_up_groups(metadata, self._keys)
         assert self._values is not None  # of `names_rows`
         keys, used = keys_of_values(metadata, self._values), (RECORD_INDEX, self._values.index.name)
-        return None if keys is None else look_up_groups(metadata, keys, used)
+        return None if keys is None else look_up_groups(metadata, keys, indexes=used)
+
+    def _groups_by_partition(self, slices: Sequence[FileSlice]) -> frozenset[FileGroup] | None:
+        """Those with the keys of the predicate by a partitioned record index.
+
+        None if they are not known, or the index of these partitions has about as many files as the slices.
+        """
+        paths = sorted({file_slice.partition_path for file_slice in slices})
+        is_worth = len(paths) <= MOST_PARTITIONS and len(slices) >= FEWEST_TO_SKIP * len(paths)
+        if self._keys is None or not is_worth:
+            return None
+        metadata = record_index_of(self.table, is_global=False)
+        return None if metadata is None else look_up_groups(metadata, self._keys, paths)
 
     @property
     def names_rows(self) -> bool:

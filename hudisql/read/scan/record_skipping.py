@@ -1,16 +1,17 @@
 """The file groups that hold the record keys of a filter, by the record index of the table's metadata table.
 
 Follows `RecordLevelIndexSupport` of Hudi 1.2: filters `key = …` and `key IN (…)` on the only column of the
-record key, or on `_hoodie_record_key`. A partitioned record index is not asked for filters: the listing of
-its file groups grows with the partitions of the table.
+record key, or on `_hoodie_record_key`. A partitioned record index is asked for each of these keys in each
+partition that may have its row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from hudisql.errors import CorruptTableError, NoSuchPathError, NoSuchTableError, UnsupportedTableError
@@ -25,6 +26,8 @@ from hudisql.table.metadata_table.kept_metadata_table import find_kept, has_part
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.record_lookup import find_records
 
+MOST_PARTITIONS: Final = 10
+"""Filters ask a partitioned record index in no more partitions, as in Hudi."""
 _MOST_VALUES: Final = 10_000
 _OF_USERS: Final = "USER_PROVIDED"
 
@@ -66,17 +69,31 @@ def record_index_of(table: HudiTable, *, is_global: bool = True) -> MetadataTabl
         or table.properties.has_register_only_partitions
     ):
         return None
-    metadata = find_kept(table)
-    if metadata is None or has_partitioned_records(table) == is_global:
+    try:
+        if has_partitioned_records(table) == is_global:
+            return None
+    except CorruptTableError:
         return None
-    return None if metadata.has_later_commits else metadata
+    metadata = find_kept(table)
+    return None if metadata is None or metadata.has_later_commits else metadata
 
 
 def look_up_groups(
-    metadata: MetadataTable, keys: pa.Array, indexes: Collection[str] = (RECORD_INDEX,)
+    metadata: MetadataTable,
+    keys: pa.Array,
+    paths: Sequence[str] | None = None,
+    indexes: Collection[str] = (RECORD_INDEX,),
 ) -> frozenset[FileGroup] | None:
-    """The file groups with these record keys; None as `look_up_keys`. Raises StorageError."""
-    locations = look_up_keys(metadata, keys, indexes=indexes)
+    """The file groups with these record keys; None as `look_up_keys`. Raises StorageError.
+
+    A partitioned index is asked for each key in each of the partitions with these paths.
+    """
+    of_pairs = None
+    if paths is not None:
+        numbers = np.repeat(np.arange(len(paths), dtype=np.int32), len(keys))
+        of_pairs = pa.DictionaryArray.from_arrays(pa.array(numbers), pa.array(paths, pa.string()))
+        keys = keys.take(pa.array(np.tile(np.arange(len(keys)), len(paths))))
+    locations = look_up_keys(metadata, keys, of_pairs, indexes)
     return None if locations is None else frozenset(locations.groups)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from hudisql.format.keys.record_keys import render_record_keys
+from hudisql.format.metadata_table.record_locations import FileGroup
 from hudisql.read.files.predicates import (
     In,
     InSet,
@@ -23,7 +24,13 @@ from hudisql.read.files.predicates import (
     split_conjuncts,
 )
 from hudisql.read.scan.partition_pruning import candidate_partitions
-from hudisql.read.scan.record_skipping import ANY_GROUP, LookedUpGroups, look_up_groups, record_index_of
+from hudisql.read.scan.record_skipping import (
+    ANY_GROUP,
+    MOST_PARTITIONS,
+    LookedUpGroups,
+    look_up_groups,
+    record_index_of,
+)
 from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors, spark_job
 from hudisql.table.files.snapshot import load_file_slices
@@ -36,6 +43,7 @@ if TYPE_CHECKING:
 
 # With more keys hardly any file is pruned.
 _MOST_KEYS: Final = 20_000
+_MOST_KEYS_IN_PARTITIONS: Final = 1_000_000
 _FEWEST_SLICES_TO_PRUNE: Final = 4
 
 
@@ -56,16 +64,36 @@ def prune_by_key_lookup(spark: SparkSession, table: HudiTable, predicate: Predic
     texts = pa.concat_arrays(
         [render_record_keys(rows, names, complex_keys=is_pair).keys for is_pair in (False, True)]
     )
-    metadata = record_index_of(table)
-    groups = None if metadata is None else look_up_groups(metadata, texts)
-    if groups is not None:
-        return LookedUpGroups(only=groups)
     partitions = {
         column.name: frozenset(values[(column.name,)].to_pylist())
         for column in table.partition_columns
         if (column.name,) in values
     }
+    groups = _groups_by_index(table, texts, partitions)
+    if groups is not None:
+        return LookedUpGroups(only=groups)
     return LookedUpGroups(without=prune_by_bloom_filter(spark, table, texts, partitions))
+
+
+def _groups_by_index(
+    table: HudiTable, keys: pa.StringArray, values: Mapping[str, Collection[object]]
+) -> frozenset[FileGroup] | None:
+    """The file groups with the keys by the table's record index; None if it does not tell them.
+
+    A partitioned one is asked in the partitions with these values of partition columns, and if not all
+    columns have some only in a few partitions.
+    """
+    metadata = record_index_of(table)
+    if metadata is not None:
+        return look_up_groups(metadata, keys)
+    metadata = record_index_of(table, is_global=False)
+    if metadata is None:
+        return None
+    paths = [partition.path for partition in _partitions_with(table, values)]
+    is_known = len(values) == len(table.partition_columns)
+    if len(keys) * len(paths) > _MOST_KEYS_IN_PARTITIONS or (not is_known and len(paths) > MOST_PARTITIONS):
+        return None
+    return look_up_groups(metadata, keys, paths)
 
 
 def prune_by_bloom_filter(

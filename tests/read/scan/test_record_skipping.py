@@ -21,6 +21,7 @@ from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.metadata_table.record_lookup import find_records
 from hudisql.table.properties.table_configuration import update_table_properties
+from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
 from tests.write.crashed_commits import commit_a_file
 
 ID, KEY = ("id",), ("_hoodie_record_key",)
@@ -100,3 +101,29 @@ def test_an_index_that_is_being_deleted_is_not_asked(table: HudiTable) -> None:
     assert late is not None
     assert (find_records(late, keys).numbers < 0).sum() > (whole < 0).sum()
     assert look_up_groups(late, keys) is None
+
+
+def test_a_partitioned_index_is_asked_in_the_partitions_that_are_left(
+    table: HudiTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_table = _slices(table, In(ID, ("k0003", "k0004")))
+    create_metadata_table(table, with_record_index=True, by_partition=True)
+    table = table.reopened()
+    assert record_index_of(table) is None
+    every = {(each.partition_path, each.file_id) for each in load_file_slices(table)}
+    assert _slices(table, In(ID, ("k0003", "k0004"))) == of_table < every
+    assert _slices(table, Comparison(KEY, "=", "none")) == set()
+    (path, _), *_ = of_table
+    in_partition = Comparison(("_hoodie_partition_path",), "=", path)
+    assert _slices(table, And((In(ID, ("k0003", "k0004")), in_partition))) == {
+        group for group in of_table if group[0] == path
+    }
+    with monkeypatch.context() as patched:
+        patched.setattr(data_skipping, "MOST_PARTITIONS", 1)
+        assert record_index_of(table, is_global=False) is not None
+        looked_up: list[Any] = []
+        patched.setattr(data_skipping, "look_up_groups", lambda *arguments: looked_up.append(arguments))
+        assert of_table <= _slices(table, In(ID, ("k0003", "k0004")))
+        assert looked_up == []
+        _slices(table, And((Comparison(ID, "=", "k0003"), in_partition)))
+        assert [arguments[2] for arguments in looked_up] == [[path]]
