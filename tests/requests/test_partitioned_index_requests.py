@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.requests.counted_requests import A_FEW, READS
+from tests.requests.counted_requests import A_FEW, LISTINGS, READS
 from tests.requests.wide_tables import ROWS, WideTable, day, wide_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
@@ -62,6 +62,9 @@ def test_a_statement_asks_the_index_in_its_partitions(
     few, many = (table.requests(text)[0] for table in tables)
     assert abs(len(many) - len(few)) <= A_FEW
     assert len(many) <= most
+    # The statement lists the index once, its commit once.
+    index = f"{tables[1].path}/.hoodie/metadata/record_index"
+    assert len(many.below(index, *LISTINGS)) <= 2
 
 
 def test_a_filter_opens_one_file_group_of_the_index_and_one_file_of_the_table(

@@ -6,7 +6,7 @@ table version 6 and of Hudi 1.2 for versions 8 and 9. Nothing here compares the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from io import BytesIO
@@ -44,7 +44,7 @@ from hudisql.format.table_properties import read_table_properties
 from hudisql.format.timeline.active_timeline import load_timeline
 from hudisql.format.timeline.instant import COMMIT, DELTA_COMMIT, Instant
 from hudisql.format.timeline.timeline_layout import metadata_table_directory, timeline_layout
-from hudisql.storage import join
+from hudisql.storage import FileInfo, join
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.slicing.committed_blocks import committed_blocks
@@ -188,10 +188,19 @@ class MetadataTable:
     def _slices(self) -> dict[str, list[FileSlice]]:
         return {}
 
+    def entries(self, index: str) -> Sequence[FileInfo]:
+        """The files of an index, committed or not, listed once; empty without such a directory."""
+        if index not in self._entries:
+            directory = join(self.own.base_path, index)
+            (self._entries[index],) = self.own.storage.list_directories([directory], missing_ok=True)
+        return self._entries[index]
+
+    @cached_property
+    def _entries(self) -> dict[str, list[FileInfo]]:
+        return {}
+
     def _latest_slices(self, index: str) -> list[FileSlice]:
-        directory = join(self.own.base_path, index)
-        (entries,) = self.own.storage.list_directories([directory], missing_ok=True)
-        groups: Mapping[str, FileGroupVersions] = group_files(entries, HFILE)
+        groups: Mapping[str, FileGroupVersions] = group_files(self.entries(index), HFILE)
         if self.own.timeline.layout.has_completion_times:
             groups = completion_slicing(self.own).slice_partition(index, groups)
         slices = (latest_slice(self.own, index, file_id, groups[file_id]) for file_id in sorted(groups))

@@ -73,13 +73,15 @@ class _GroupUpdate:
 
 
 def write_deltacommit(metadata: MetadataTable, instant_time: str, updates: IndexUpdates) -> None:
-    """Write the updates of the table's action with this instant time, under the caller's lock.
+    """Write the updates of the table's action with this instant time, under the lock that was held when
+    `metadata` was opened.
 
     An earlier attempt of the same action is undone first. Raises StorageError, CorruptTableError if file
-    groups of a partitioned record index are missing.
+    groups of an index are missing.
     """
     if has_instant(metadata, instant_time):
         undo(metadata, instant_time)
+        metadata = MetadataTable(metadata.table, metadata.own)
     own, layout = metadata.own, metadata.own.timeline.layout
     planned = [
         group
@@ -130,12 +132,14 @@ def _groups_of(
     metadata: MetadataTable, index: str, instant_time: str, update: IndexUpdate
 ) -> Iterator[_GroupUpdate]:
     """The log files of the update of an index; file groups without committed files count, too."""
-    entries = metadata.own.storage.list_directory(join(metadata.own.base_path, index))
+    entries = metadata.entries(index)
     file_ids = _file_ids(entries)
     groups: Mapping[str, FileGroupVersions] = {}
     if not metadata.own.timeline.layout.has_completion_times:
         groups = group_files(entries, HFILE)
     if update.paths is None:
+        if not file_ids:
+            raise _lacks_file_groups(index)
         of_records = update.group_keys(update.records.keys, len(file_ids))
         of_deleted = update.group_keys(update.deleted, len(file_ids))
         new: list[int] = []
@@ -164,10 +168,7 @@ def _partitioned(
     """
     before = record_groups(file_ids) if file_ids else NO_PARTITIONS
     if before is None:
-        raise CorruptTableError(
-            f"the metadata table has other file groups of the index {RECORD_INDEX} than it should have",
-            hint="drop the index with DROP INDEX record_index",
-        )
+        raise _lacks_file_groups(RECORD_INDEX)
     assert update.paths is not None  # of a partitioned index
     numbers = update.paths.indices.to_numpy(zero_copy_only=False)
     counts = np.bincount(numbers, minlength=len(update.paths.dictionary)).tolist()
@@ -179,6 +180,13 @@ def _partitioned(
     # Hudi takes the hash of a key modulo the number of file groups that are there.
     new = [number for number, file_id in enumerate(groups.file_ids) if file_id not in known]
     return [*groups.file_ids], new, of_records, of_deleted
+
+
+def _lacks_file_groups(index: str) -> CorruptTableError:
+    return CorruptTableError(
+        f"the metadata table has other file groups of the index {index} than it should have",
+        hint="CALL create_metadata_table makes the metadata table again",
+    )
 
 
 def _on_latest_slice(
