@@ -165,3 +165,12 @@ class _TypeReader:
 
     def _refuse(self) -> NoReturn:
         raise UnsupportedTableError(f"'{self._text}' is not a Hive type that hudisql supports")
+
+
+def is_taken_change(before: str, after: str) -> bool:
+    """True if every metastore takes this change of a column's type in its place."""
+    return (
+        after in (before, "string")
+        or (before, after) in (("int", "bigint"), ("int", "double"), ("float", "double"))
+        or (before[:8], after[:8]) == ("decimal(", "decimal(")
+    )

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from hudisql.catalog.added_partitions import is_added, without_added_mark
 from hudisql.catalog.hive_ddl import column_list, column_text, describe_creation, partition_list, shorten
+from hudisql.catalog.hive_types import is_taken_change
 from hudisql.catalog.metastore_table import (
     PURGE_PROPERTY,
     MetastoreColumn,
@@ -351,9 +352,8 @@ def _with_columns_in_order(entry: EntrySync, wanted: MetastoreTable) -> EntrySyn
     ordered = tuple(columns[column.name] for column in wanted.columns)
     before = [column.name.lower() for column in entry.existing.columns]
     is_longer = [column.name for column in ordered][: len(before)] == before
-    grows = any("struct<" in old.type and old.type != new.type for old, new in entry.changed_columns)
-    entry = replace(entry, replaces_columns=grows or not is_longer)
-    return replace(entry, table=replace(entry.table, columns=ordered))
+    fits = is_longer and all(is_taken_change(old.type, new.type) for old, new in entry.changed_columns)
+    return replace(entry, table=replace(entry.table, columns=ordered), replaces_columns=not fits)
 
 
 def _merged_parameters(wanted: MetastoreTable, found: MetastoreTable) -> dict[str, str]:

@@ -31,11 +31,12 @@ SETTINGS = {
 COLUMNS = (
     "id int, i int, l bigint, f float, g float, d double, price decimal(10,2), day date, gone string, "
     "label string, tags array<string>, i2 int, i3 int, i4 int, l2 bigint, dc decimal(9,3), "
-    "ts bigint, dt string"
+    "l3 bigint, l4 bigint, i5 int, d2 double, s1 string, s2 string, dc2 decimal(9,3), ts bigint, dt string"
 )
 ROWS = ", ".join(
     f"({n}, {n}, {n}L, float({n}.1), float({n}.7), {n}e10D, {n}.25BD, date'2024-01-0{n}', 'g{n}', "
-    f"'l{n}', array('t{n}'), {n}, -{n}, {n}, {n}00L, {n}.125BD, 1L, 'p{n % 2}')"
+    f"'l{n}', array('t{n}'), {n}, -{n}, {n}, {n}00L, {n}.125BD, {2**53 + n}L, {2**24 + n}L, "
+    f"{2**24 - n}, {n}.005D, '2024-{n}-30', '{n}.1255', -{n}.125BD, 1L, 'p{n % 2}')"
     for n in range(1, 7)
 )
 ALTERS = (
@@ -54,6 +55,13 @@ ALTERS = (
     "ALTER COLUMN i4 TYPE decimal(12,2)",
     "ALTER COLUMN l2 TYPE string",
     "ALTER COLUMN dc TYPE string",
+    "ALTER COLUMN l3 TYPE double",
+    "ALTER COLUMN l4 TYPE float",
+    "ALTER COLUMN i5 TYPE float",
+    "ALTER COLUMN d2 TYPE decimal(12,2)",
+    "ALTER COLUMN s1 TYPE date",
+    "ALTER COLUMN s2 TYPE decimal(12,3)",
+    "ALTER COLUMN dc2 TYPE decimal(20,5)",
     "ALTER COLUMN tags AFTER id",
     "ALTER COLUMN name COMMENT 'was label'",
 )
@@ -94,6 +102,28 @@ def _same_rows(oracle: HudiOracle, session: Any, name: str) -> pa.Table:
     ours = session.sql(f"SELECT * FROM lake.{name}").arrow()
     assert_same_rows(ours, theirs, sort_by=["id"])
     return ours.sort_by("id")
+
+
+# Filters on columns whose old files have other types, and the ids of the rows that meet them.
+FILTERS = {
+    "name > 'l4' AND d = '5.0E10'": [5],
+    f"l3 > {2**53 + 4}.0D": [6],
+    f"l4 >= float({2**24 + 4})": [3, 4, 5, 6],
+    f"i5 < float({2**24 - 4})": [5, 6],
+    "d2 IN (1.01BD, 4.01BD)": [1, 4],
+    "s1 > date'2024-05-01'": [5, 6],
+    "s2 BETWEEN 2.126BD AND 3.126BD": [2, 3],
+    "dc2 = -4.12500BD": [4],
+    "i3 = '-3' OR l2 = '600'": [3, 6],
+    "l IS NULL": [],
+}
+
+
+def _same_rows_by_filters(oracle: HudiOracle, session: Any, name: str) -> None:
+    for condition, ids in FILTERS.items():
+        ours = session.sql(f"SELECT id FROM lake.{name} WHERE {condition} ORDER BY id").arrow()
+        theirs = oracle.sql(f"SELECT id FROM {name} WHERE {condition} ORDER BY id")
+        assert ours["id"].to_pylist() == theirs["id"].to_pylist() == ids, condition
 
 
 def _by_name(session: Any, name: str, path: Path) -> None:
@@ -166,8 +196,7 @@ def _both_write_on(oracle: HudiOracle, session: Any, table_type: str, name: str,
     assert rows["gone"].to_pylist() == [None, None, 9, None, None, None]
     assert rows["name"].to_pylist() == ["l1", "l2", "renamed", "l4", "l5", "l6"]
     assert rows["g"].to_pylist()[:2] == ["1.7", "2.7"]
-    filtered = session.sql(f"SELECT id FROM lake.{name} WHERE name > 'l4' AND d = '5.0E10'").arrow()
-    assert filtered["id"].to_pylist() == [5]
+    _same_rows_by_filters(oracle, session, name)
     past = session.sql(f"SELECT * FROM lake.{name} TIMESTAMP AS OF '{at}'").arrow()
     assert_same_rows(past, before, sort_by=["id"])
     changes = session.sql(f"SELECT * FROM hudi_table_changes('lake.{name}', 'latest_state', 'earliest')")

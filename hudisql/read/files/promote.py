@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from hudisql.errors import UnsupportedTableError
 from hudisql.format.encoding.java_text import render_floating
 from hudisql.read.files.conform import batch_of
+from hudisql.read.files.decimals_and_dates import dates_of_texts, decimals_of_doubles, decimals_of_texts
 
 _TO_BYTES = (pa.string(), pa.binary())
 
@@ -77,6 +78,12 @@ def _promote_values(array: pa.Array, wanted: pa.DataType, name: str) -> pa.Array
         return pc.cast(wide, wanted)
     elif (kinds.is_decimal(stored) and kinds.is_decimal(wanted)) or (stored, wanted) == _TO_BYTES:
         return pc.cast(array, wanted)
+    elif stored == pa.float64() and kinds.is_decimal(wanted):
+        return decimals_of_doubles(array, wanted, name)
+    elif kinds.is_string(stored) and kinds.is_decimal(wanted):
+        return decimals_of_texts(array, wanted, name)
+    elif kinds.is_string(stored) and kinds.is_date(wanted):
+        return dates_of_texts(array, name)
     raise UnsupportedTableError(
         f"the column {name} is {stored} in older files and {wanted} now: this conversion is not supported",
         hint="read the table with Apache Hudi (hoodie.schema.on.read.enable=true)",

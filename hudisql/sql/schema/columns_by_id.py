@@ -8,11 +8,13 @@ tables without bootstrapped slices.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import pyarrow as pa
 
 from hudisql.config.hudi_config import SCHEMA_ON_READ
 from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
+from hudisql.format.schema.avro_schema import decimal_bytes
 from hudisql.format.schema.internal_schema import InternalSchema, arrow_schema
 from hudisql.format.schema.internal_schema_changes import (
     initial_schema,
@@ -31,7 +33,16 @@ from hudisql.sql.schema import alterations as al
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 
-_DIGITS = {pa.int32(): 10, pa.int64(): 19}
+_DIGITS: Final = {pa.int32(): 10, pa.int64(): 19}
+_WIDER: Final = (
+    (pa.int32(), pa.int64()),
+    (pa.int32(), pa.float32()),
+    (pa.int32(), pa.float64()),
+    (pa.int64(), pa.float32()),
+    (pa.int64(), pa.float64()),
+    (pa.float32(), pa.float64()),
+    (pa.string(), pa.date32()),
+)
 
 
 def changed_by_ids(table: HudiTable, alteration: al.ColumnAlteration, table_label: str) -> InternalSchema:
@@ -106,8 +117,8 @@ def _check_slices(table: HudiTable, table_label: str) -> None:
         table.is_bootstrapped and any(file_slice.is_bootstrapped for file_slice in load_file_slices(table))
     ):
         raise UnsupportedStatementError(
-            f"{table_label} has file groups whose rows are still in source files, which Apache Hudi reads "
-            "by the names of columns: nothing was run",
+            f"{table_label} has file groups whose rows are still in source files, which Apache Hudi 0.15 "
+            "reads by the names of columns and 1.2 not at all then: nothing was run",
             hint=f"CALL rewrite_bootstrap_files(table => '{table_label}', only_unsafe => false) rewrites "
             f"them first; columns are added and widened with {SCHEMA_ON_READ} = false, too",
         )
@@ -146,13 +157,31 @@ def _check_name(name: str) -> None:
 
 def _check_type(field: pa.Field, wanted: pa.DataType, table_label: str) -> None:
     before, after = spark_type_name(field.type), spark_type_name(wanted)
-    types = f"column {field.name} of {table_label} is {before}, not {after}"
     if not _holds(field.type, wanted):
         raise UnsupportedStatementError(
-            f"{types}: this change of type is not supported, nothing was run",
-            hint="int becomes bigint, double, decimal or string, bigint decimal or string, float double or "
-            "string, double, date and decimal string, and a decimal gains digits before the point",
+            f"column {field.name} of {table_label} is {before}, not {after}: {_reason(field.type, wanted)}, "
+            "nothing was run",
+            hint="int becomes bigint, float, double, decimal or string, bigint float, double, decimal or "
+            "string, float double or string, double decimal or string, string date or decimal, date string, "
+            "decimal string or a decimal with as many digits before and after the point or more",
         )
+
+
+def _reason(stored: pa.DataType, wanted: pa.DataType) -> str:
+    kinds = pa.types
+    if stored == pa.float32() and kinds.is_decimal(wanted):
+        return "Apache Hudi reads other digits in base files than in log files"
+    if stored in _DIGITS and kinds.is_decimal(wanted):
+        return (
+            f"Apache Hudi reads numbers that do not fit as others, and {_DIGITS[stored]} digits may be needed"
+        )
+    if kinds.is_decimal(stored) and kinds.is_decimal(wanted) and _keeps_bytes(stored, wanted):
+        return "both have as many bytes in log files, where Apache Hudi 0.15 reads 1.12 as 0.112"
+    return "this change of type is not supported"
+
+
+def _keeps_bytes(stored: pa.Decimal128Type, wanted: pa.Decimal128Type) -> bool:
+    return decimal_bytes(stored.precision) == decimal_bytes(wanted.precision)
 
 
 def _holds(stored: pa.DataType, wanted: pa.DataType) -> bool:
@@ -160,8 +189,13 @@ def _holds(stored: pa.DataType, wanted: pa.DataType) -> bool:
     kinds = pa.types
     if kinds.is_decimal(wanted):
         if kinds.is_decimal(stored):
-            return bool(wanted.scale == stored.scale and wanted.precision > stored.precision)
-        return stored in _DIGITS and bool(wanted.precision - wanted.scale >= _DIGITS[stored])
+            more_before = (wanted.precision - wanted.scale) - (stored.precision - stored.scale)
+            more_behind = wanted.scale - stored.scale
+            moves_point = more_behind > 0 and not _keeps_bytes(stored, wanted)
+            return bool(more_before >= 0 and (more_behind == 0 or moves_point))
+        if stored in _DIGITS:
+            return bool(wanted.precision - wanted.scale >= _DIGITS[stored])
+        return stored in (pa.float64(), pa.string())
     if kinds.is_string(wanted):
         return bool(
             kinds.is_integer(stored)
@@ -169,5 +203,4 @@ def _holds(stored: pa.DataType, wanted: pa.DataType) -> bool:
             or kinds.is_date(stored)
             or kinds.is_decimal(stored)
         )
-    pairs = ((pa.int32(), pa.int64()), (pa.int32(), pa.float64()), (pa.float32(), pa.float64()))
-    return (stored, wanted) in pairs
+    return (stored, wanted) in _WIDER

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from hudisql.errors import UnsupportedStatementError, UnsupportedTableError
+from tests.soak import parameters
+
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
 ENABLE = "hoodie.schema.on.read.enable"
@@ -78,3 +81,71 @@ def test_an_incremental_table_over_changed_names_is_computed_anew(by_ids: Any) -
     by_ids.sql(f"DELETE FROM {name} WHERE id = 2")
     by_ids.sql(f"REFRESH INCREMENTAL TABLE {name}_counts")
     assert _rows(by_ids, f"SELECT a, c FROM {name}_counts ORDER BY a") == [("b1", 1), ("b3", 1)]
+
+
+# The column's new type, and a filter that finds the rows of files from before the change.
+CHANGES = [
+    ("l", "double", "l > 1.5D", [(2,), (3,)]),
+    ("d", "decimal(10, 2)", "d = 2.01BD", [(2,)]),
+    ("s", "date", "s >= date'2024-01-02'", [(2,), (3,)]),
+    ("n", "decimal(10, 1)", "n < 2.5BD", [(1,), (2,)]),
+]
+
+
+@pytest.mark.parametrize("kind", parameters(["cow", "mor"], in_ci=["mor"]))
+def test_filters_find_the_rows_of_files_from_before_a_change_of_type(by_ids: Any, kind: str) -> None:
+    name = f"ids.t{next(_NUMBERS)}"
+    by_ids.sql(
+        f"CREATE TABLE {name} (id INT, l BIGINT, d DOUBLE, s STRING, n STRING) USING hudi "
+        f"TBLPROPERTIES (primaryKey = 'id', type = '{kind}', 'hoodie.write.table.version' = '9')"
+    )
+    by_ids.sql(f"CALL create_metadata_table(table => '{name}')")
+    by_ids.sql(f"CREATE INDEX by_l ON {name} (l)")
+    rows = ", ".join(f"({i}, {i}L, {i}.005D, '2024-01-0{i}', '{i}.25')" for i in (1, 2, 3))
+    by_ids.sql(f"INSERT INTO {name} VALUES {rows}")
+    by_ids.sql(f"UPDATE {name} SET d = 3.115 WHERE id = 3")
+    for column, wanted, condition, expected in CHANGES:
+        by_ids.sql(f"ALTER TABLE {name} ALTER COLUMN {column} TYPE {wanted}")
+        assert _rows(by_ids, f"SELECT id FROM {name} WHERE {condition} ORDER BY id") == expected
+    # Its statistics and index are of the old types.
+    assert not by_ids.sql(f"SHOW INDEXES FROM {name}").rows
+    by_ids.sql(f"UPDATE {name} SET l = 0.5 WHERE s = date'2024-01-02'")
+    by_ids.sql(
+        f"MERGE INTO {name} t USING (SELECT 1 AS id, 1.01BD AS d) s ON t.id = s.id AND t.d = s.d "
+        "WHEN MATCHED THEN UPDATE SET n = 9.5BD"
+    )
+    assert _rows(by_ids, f"SELECT id, l, string(d), string(s), string(n) FROM {name} ORDER BY id") == [
+        (1, 1.0, "1.01", "2024-01-01", "9.5"),
+        (2, 0.5, "2.01", "2024-01-02", "2.3"),
+        (3, 3.0, "3.12", "2024-01-03", "3.3"),
+    ]
+
+
+def test_a_text_that_is_no_date_fails_reads_until_the_change_is_rolled_back(by_ids: Any) -> None:
+    name = _table(by_ids)
+    by_ids.sql(f"ALTER TABLE {name} ALTER COLUMN a TYPE date")
+    with pytest.raises(UnsupportedTableError, match=r"column a is string in older files and date now.*'a1'"):
+        _rows(by_ids, f"SELECT a FROM {name}")
+    assert _rows(by_ids, f"SELECT count(*) FROM {name} WHERE id > 1") == [(2,)]
+    (commit, *_) = by_ids.sql(f"CALL show_commits(table => '{name}')").rows
+    by_ids.sql(f"CALL rollback_to_instant(table => '{name}', instant_time => '{commit[0]}')")
+    assert _rows(by_ids, f"SELECT a FROM {name} WHERE id = 1") == [("a1",)]
+
+
+def test_types_that_apache_hudi_reads_wrong_are_refused(by_ids: Any) -> None:
+    name = f"ids.t{next(_NUMBERS)}"
+    by_ids.sql(
+        f"CREATE TABLE {name} (id INT, f FLOAT, l BIGINT, d DECIMAL(9, 3), e DECIMAL(8, 2), s STRING) "
+        "USING hudi TBLPROPERTIES (primaryKey = 'id')"
+    )
+    refused = {
+        "f TYPE decimal(10, 2)": "reads other digits in base files than in log files",
+        "l TYPE decimal(20, 2)": "reads numbers that do not fit as others",
+        "d TYPE decimal(10, 5)": "is not supported",
+        "e TYPE decimal(9, 3)": "both have as many bytes in log files",
+        "s TYPE int": "is not supported",
+        "id TYPE string": "a record key column",
+    }
+    for change, reason in refused.items():
+        with pytest.raises(UnsupportedStatementError, match=reason):
+            by_ids.sql(f"ALTER TABLE {name} ALTER COLUMN {change}")
