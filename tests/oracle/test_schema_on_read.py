@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudisql.errors import InvalidArgumentError, UnsupportedStatementError, UnsupportedTableError
-from tests.oracle.client import SHORT_LIVED_JAVA, HudiOracle, start_oracle
+from tests.oracle.client import SHORT_LIVED_JAVA, HudiOracle, OracleError, start_oracle
 from tests.oracle.comparison import assert_same_rows
 from tests.soak import parameters
 
@@ -94,7 +94,10 @@ def _create(oracle: HudiOracle, name: str, path: Path, table_type: str, version:
     )
     oracle.sql(f"SET hoodie.write.table.version={version}")
     oracle.sql(f"INSERT INTO {name} VALUES {ROWS}")
+    if "parquet" in name:
+        oracle.sql("SET hoodie.logfile.data.block.format=parquet")
     oracle.sql(f"UPDATE {name} SET gone = 'changed', ts = 2 WHERE id = 2")
+    oracle.sql("RESET hoodie.logfile.data.block.format")
 
 
 def _same_rows(oracle: HudiOracle, session: Any, name: str) -> pa.Table:
@@ -139,6 +142,7 @@ LIVES = [
     ("hudisql_mor_015", "mor", "6", "by_ids_015"),
     ("hudi_cow_120", "cow", "6", "by_ids_120"),
     ("hudi_mor9_120", "mor", "9", "by_ids_120"),
+    ("hudi_mor_parquet_015", "mor", "6", "by_ids_015"),
     ("hudisql_mor_120", "mor", "6", "by_ids_120"),
 ]
 
@@ -314,3 +318,59 @@ def test_members_are_added_to_structs_as_in_hudi(
     ]
     oracle: HudiOracle = request.getfixturevalue(hudi)
     assert_same_rows(rows, oracle.read(path, options={ENABLE: "true"}), sort_by=["id"])
+
+
+@pytest.mark.parametrize(("kind", "hudi"), parameters(MEMBERS, in_ci=[]))
+def test_members_are_dropped_and_moved_as_in_hudi(
+    request: pytest.FixtureRequest, session: Any, tmp_path: Path, kind: str, hudi: str
+) -> None:
+    oracle: HudiOracle = request.getfixturevalue(hudi)
+    path, name = tmp_path / "t", f"dropped_members_{kind}_{hudi}"
+    oracle.sql("SET hoodie.write.table.version=6")
+    oracle.sql(
+        f"CREATE TABLE {name} (id int, st struct<a:int, b:string, c:struct<d:string, e:int>>, ts bigint) "
+        f"USING hudi LOCATION '{path}' TBLPROPERTIES (type='{kind}', primaryKey='id', preCombineField='ts')"
+    )
+    struct = "named_struct('a', {0}, 'b', 'b{0}', 'c', named_struct('d', 'd{0}', 'e', {0}))"
+    rows = ", ".join(f"({n}, {struct.format(n)}, 1L)" for n in (1, 2, 3))
+    oracle.sql(f"INSERT INTO {name} VALUES {rows}, (4, NULL, 1L)")
+    oracle.sql(f"UPDATE {name} SET ts = 2 WHERE id = 2")
+    _by_name(session, name, path)
+    session.sql(f"SET {ENABLE} = true")
+    for refused in (
+        "RENAME COLUMN st.a TO x",
+        "ALTER COLUMN st.a TYPE bigint",
+        "ALTER COLUMN st.a COMMENT 'x'",
+    ):
+        with pytest.raises(UnsupportedStatementError, match=r"COLUMN st.a is not supported"):
+            session.sql(f"ALTER TABLE lake.{name} {refused}")
+    with pytest.raises(InvalidArgumentError, match=r"st\.c\.d is the only member of its struct"):
+        session.sql(f"ALTER TABLE lake.{name} DROP COLUMNS (st.c.e, st.c.d)")
+    session.sql(f"ALTER TABLE lake.{name} DROP COLUMNS (st.a, st.c.e)")
+    session.sql(f"ALTER TABLE lake.{name} DROP COLUMN IF EXISTS st.a")
+    session.sql(f"ALTER TABLE lake.{name} ALTER COLUMN st.c FIRST")
+    session.sql(f"RESET {ENABLE}")
+    oracle.sql(f"REFRESH TABLE {name}")
+    oracle.sql(f"DROP TABLE {name}")
+    oracle.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    rows_after = _same_rows(oracle, session, name)
+    assert rows_after["st"].to_pylist() == [
+        *({"c": {"d": f"d{n}"}, "b": f"b{n}"} for n in (1, 2, 3)),
+        None,
+    ]
+    oracle.sql(
+        f"UPDATE {name} SET st = named_struct('c', named_struct('d', 'x'), 'b', 'y'), ts = 3 WHERE id = 3"
+    )
+    session.sql(f"UPDATE lake.{name} SET ts = 4 WHERE id = 1")
+    assert _same_rows(oracle, session, name)["st"].to_pylist()[2] == {"c": {"d": "x"}, "b": "y"}
+    oracle.sql(f"ALTER TABLE {name} ALTER COLUMN st.c AFTER b")
+    oracle.sql(f"ALTER TABLE {name} DROP COLUMN st.b")
+    _by_name(session, name, path)
+    assert _same_rows(oracle, session, name)["st"].to_pylist()[0] == {"c": {"d": "d1"}}
+    session.sql(f"SET {ENABLE} = true")
+    with pytest.raises(UnsupportedStatementError, match="st has had a member b: Apache Hudi could not read"):
+        session.sql(f"ALTER TABLE lake.{name} ADD COLUMNS (st.b INT)")
+    session.sql(f"RESET {ENABLE}")
+    oracle.sql(f"ALTER TABLE {name} ADD COLUMNS (st.b int)")
+    with pytest.raises(OracleError, match="Nested types with type changes"):
+        oracle.sql(f"SELECT st FROM {name}")

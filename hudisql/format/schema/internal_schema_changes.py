@@ -6,7 +6,7 @@ get the next ids, those of a record as one block before those inside them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hudisql.errors import InvalidArgumentError, UnknownColumnError
 from hudisql.format.schema.avro_schema import LOCAL_TIMESTAMP, TIMESTAMP, canonical_type, comment_of
-from hudisql.format.schema.internal_schema import InternalSchema, primitive_type
+from hudisql.format.schema.internal_schema import Fields, InternalSchema, primitive_type
 from hudisql.format.schema.meta_columns import META_COLUMNS, is_meta_column
 
 Document = dict[str, Any]
@@ -135,28 +135,89 @@ def _reconciled_type(before: Any, kind: pa.DataType, ids: _Ids, name: str) -> An
     return _new_type(kind, ids, name)
 
 
-# --- changes of top-level columns by ALTER TABLE ------------------------------------------------------------
+# --- changes of columns by ALTER TABLE ----------------------------------------------------------------------
+# Names of struct members are paths such as `car.color`.
 
 
 def with_renamed(schema: InternalSchema, name: str, new_name: str) -> InternalSchema:
     """The column has another name. Raises UnknownColumnError, InvalidArgumentError."""
     at = place_of(schema, name)
-    if any(field["name"].lower() == new_name.lower() for field in _without(schema, at)):
+    if any(field["name"].lower() == new_name.lower() for field in _without(schema.fields, at)):
         raise InvalidArgumentError(f"there is a column {new_name} already")
     return _with_field(schema, at, name=new_name)
 
 
+def has_column(schema: InternalSchema, name: str) -> bool:
+    """True if there is a column or struct member of this name."""
+    try:
+        without_column(schema, name)
+    except UnknownColumnError:
+        return False
+    return True
+
+
+def had_member(versions: Iterable[InternalSchema], struct_id: int, name: str) -> bool:
+    """True if the struct with this id has a member of the name in one of the versions."""
+    return any(
+        field["id"] == struct_id and any(member["name"].lower() == name.lower() for member in _members(field))
+        for version in versions
+        for field in _with_all_members(version.fields)
+    )
+
+
+def id_of(schema: InternalSchema, path: Sequence[str]) -> int:
+    """The id of a column or member. Raises UnknownColumnError."""
+    fields: Fields = schema.fields
+    field: Mapping[str, Any] = {}
+    for name in path:
+        field = fields[_place_in(fields, name)]
+        fields = _members(field)
+    return int(field["id"])
+
+
+def _members(field: Mapping[str, Any]) -> Fields:
+    kind = field["type"]
+    return kind["fields"] if isinstance(kind, Mapping) and kind["type"] == "record" else ()
+
+
+def _with_all_members(fields: Fields) -> Iterator[Mapping[str, Any]]:
+    for field in fields:
+        yield field
+        yield from _with_all_members(_members(field))
+
+
 def without_column(schema: InternalSchema, name: str) -> InternalSchema:
-    """The column is gone; its id is never used again. Raises UnknownColumnError."""
-    return replace(schema, fields=tuple(_without(schema, place_of(schema, name))))
+    """The column or member is gone; its id is never used again.
+
+    Raises UnknownColumnError, InvalidArgumentError for the only member of a struct.
+    """
+    *parents, own = name.split(".")
+
+    def dropped(fields: Fields) -> Fields:
+        left = _without(fields, _place_in(fields, own))
+        if parents and not left:
+            raise InvalidArgumentError(
+                f"{name} is the only member of its struct", hint=f"DROP COLUMN {'.'.join(parents)}"
+            )
+        return left
+
+    return replace(schema, fields=tuple(_with_members(schema.fields, parents, dropped)))
 
 
-def with_moved(schema: InternalSchema, name: str, after: str) -> InternalSchema:
-    """The column stands behind `after`. Raises UnknownColumnError."""
-    at = place_of(schema, name)
-    left = replace(schema, fields=tuple(_without(schema, at)))
-    place = place_of(left, after) + 1
-    return replace(schema, fields=(*left.fields[:place], schema.fields[at], *left.fields[place:]))
+def with_moved(schema: InternalSchema, name: str, after: str | None) -> InternalSchema:
+    """The column or member stands behind `after`, or first for None.
+
+    Raises UnknownColumnError, InvalidArgumentError.
+    """
+    *parents, own = name.split(".")
+
+    def moved(fields: Fields) -> Fields:
+        at = _place_in(fields, own)
+        left = _without(fields, at)
+        place = 0 if after is None else _place_in(left, after) + 1
+        return [*left[:place], fields[at], *left[place:]]
+
+    return replace(schema, fields=tuple(_with_members(schema.fields, parents, moved)))
 
 
 def with_new_column(
@@ -167,25 +228,27 @@ def with_new_column(
     Raises UnknownColumnError, InvalidArgumentError.
     """
     ids = _Ids(schema.max_column_id + 1)
-    fields = _with_new_field(schema.fields, field, after, parents, ids)
+
+    def added(fields: Fields) -> Fields:
+        if any(known["name"].lower() == field.name.lower() for known in fields):
+            raise InvalidArgumentError(f"there is a column {field.name} already")
+        place = len(fields) if after is None else _place_in(fields, after) + 1
+        return [*fields[:place], *_new_fields([field], ids), *fields[place:]]
+
+    fields = _with_members(schema.fields, parents, added)
     return replace(schema, fields=tuple(fields), max_column_id=ids.next - 1)
 
 
-def _with_new_field(
-    fields: Sequence[Mapping[str, Any]], field: pa.Field, after: str | None, parents: Sequence[str], ids: _Ids
-) -> list[Mapping[str, Any]]:
-    if parents:
-        at = _place_in(fields, parents[0])
-        kind = fields[at]["type"]
-        if not isinstance(kind, Mapping) or kind["type"] != "record":
-            raise InvalidArgumentError(f"{parents[0]} is not a struct", hint="only structs have members")
-        members = _with_new_field(kind["fields"], field, after, parents[1:], ids)
-        changed = {**fields[at], "type": {**kind, "fields": members}}
-        return [*fields[:at], changed, *fields[at + 1 :]]
-    if any(known["name"].lower() == field.name.lower() for known in fields):
-        raise InvalidArgumentError(f"there is a column {field.name} already")
-    place = len(fields) if after is None else _place_in(fields, after) + 1
-    return [*fields[:place], *_new_fields([field], ids), *fields[place:]]
+def _with_members(fields: Fields, parents: Sequence[str], change: Callable[[Fields], Fields]) -> Fields:
+    """The fields with the change in the struct below `parents`, or in themselves."""
+    if not parents:
+        return change(fields)
+    at = _place_in(fields, parents[0])
+    kind = fields[at]["type"]
+    if not isinstance(kind, Mapping) or kind["type"] != "record":
+        raise InvalidArgumentError(f"{parents[0]} is not a struct", hint="only structs have members")
+    members = list(_with_members(kind["fields"], parents[1:], change))
+    return [*fields[:at], {**fields[at], "type": {**kind, "fields": members}}, *fields[at + 1 :]]
 
 
 def with_type(schema: InternalSchema, name: str, kind: pa.DataType) -> InternalSchema:
@@ -203,7 +266,7 @@ def place_of(schema: InternalSchema, name: str) -> int:
     return _place_in(schema.fields, name)
 
 
-def _place_in(fields: Sequence[Mapping[str, Any]], name: str) -> int:
+def _place_in(fields: Fields, name: str) -> int:
     for at, field in enumerate(fields):
         if field["name"].lower() == name.lower():
             return at
@@ -211,8 +274,8 @@ def _place_in(fields: Sequence[Mapping[str, Any]], name: str) -> int:
     raise UnknownColumnError(f"there is no column '{name}'", hint=f"the columns are {known}")
 
 
-def _without(schema: InternalSchema, at: int) -> list[Mapping[str, Any]]:
-    return [*schema.fields[:at], *schema.fields[at + 1 :]]
+def _without(fields: Fields, at: int) -> list[Mapping[str, Any]]:
+    return [*fields[:at], *fields[at + 1 :]]
 
 
 def _with_field(schema: InternalSchema, at: int, **changes: Any) -> InternalSchema:

@@ -283,8 +283,8 @@ def _refuse_without_ids(entry: MetastoreTable, alteration: al.ColumnAlteration) 
         what = f"ADD COLUMNS ({'.'.join((*parents, name))})"
     elif isinstance(alteration, al.AddColumns) and alteration.places:
         what = f"ADD COLUMNS … AFTER {next(iter(alteration.places.values()))}"
-    elif isinstance(alteration, al.ChangeColumns) and any(column.after for column in alteration.columns):
-        what = "ALTER COLUMN … AFTER"
+    elif isinstance(alteration, al.ChangeColumns) and (moved := alteration.first_moved):
+        what = f"ALTER COLUMN {moved.name} {f'AFTER {moved.after}' if moved.after else 'FIRST'}"
     else:
         return
     raise UnsupportedStatementError(

@@ -64,7 +64,7 @@ class AddColumns:
 
 @dataclass(frozen=True)
 class DropColumns:
-    """DROP COLUMN."""
+    """DROP COLUMN; a member of a struct is a path such as `car.color`."""
 
     names: tuple[str, ...]
     if_exists: bool
@@ -82,7 +82,8 @@ class RenameColumn:
 class ChangeColumn:
     """The changes of one column; None keeps type, comment or place, an empty comment removes it.
 
-    `after` is the column behind which it moves.
+    `after` is the column behind which it moves. A member of a struct (a path such as `car.color`) is only
+    moved: behind another one, or to the first place without `after`.
     """
 
     name: str
@@ -96,6 +97,11 @@ class ChangeColumns:
     """ALTER COLUMN, CHANGE COLUMN, COMMENT ON COLUMN."""
 
     columns: tuple[ChangeColumn, ...]
+
+    @property
+    def first_moved(self) -> ChangeColumn | None:
+        """The first column or member that gets another place."""
+        return next((column for column in self.columns if column.after or "." in column.name), None)
 
 
 @dataclass(frozen=True)
@@ -148,10 +154,13 @@ def read_alteration(context: Context, text: str) -> Alteration:
             columns, {name: after for name, after in places.items() if after is not None}, _parents_of(added)
         )
     if kind == "DropColumns":
-        names = tuple(_column_name(item, "DROP COLUMN") for item in items_of(plan.columnsToDrop()))
+        names = tuple(_path(item) for item in items_of(plan.columnsToDrop()))
         return DropColumns(names, bool(plan.ifExists()))
     if kind == "RenameColumn":
-        return RenameColumn(_column_name(plan.column(), "RENAME COLUMN"), str(plan.newName()))
+        name = _path(plan.column())
+        if "." in name:
+            raise _member_refused(f"RENAME COLUMN {name}")
+        return RenameColumn(name, str(plan.newName()))
     if (altered := altered_columns(plan)) is not None:
         return ChangeColumns(tuple(_changed_column(altered_column) for altered_column in altered))
     if kind == "DropPartitions":
@@ -234,9 +243,10 @@ def _added_column(column: Any) -> dict[str, Any]:
 
 
 def _changed_column(column: AlteredColumn) -> ChangeColumn:
-    parts = [str(part) for part in items_of(column.field.name())]
-    name = ".".join(parts)
-    for clause, given in _refused_clauses(column, len(parts)):
+    name = _path(column.field)
+    if "." in name and (column.data_type.isDefined() or not column.position.isDefined()):
+        raise _member_refused(f"ALTER COLUMN {name}")
+    for clause, given in _refused_clauses(column):
         if given:
             raise UnsupportedStatementError(
                 f"column {name}: {clause} is not supported on Hudi tables: nothing was run",
@@ -251,14 +261,16 @@ def _changed_column(column: AlteredColumn) -> ChangeColumn:
     return ChangeColumn(name, wanted, "" if column.drops_comment else text, after)
 
 
-def _column_name(field_name: Any, verb: str) -> str:
-    parts = [str(part) for part in items_of(field_name.name())]
-    if len(parts) > 1:
-        raise UnsupportedStatementError(
-            f"{verb} {'.'.join(parts)} is not supported on Hudi tables: nothing was run",
-            hint="a change of a struct's member makes Apache Hudi fail on all files from before it",
-        )
-    return parts[0]
+def _path(field_name: Any) -> str:
+    return ".".join(str(part) for part in items_of(field_name.name()))
+
+
+def _member_refused(what: str) -> UnsupportedStatementError:
+    return UnsupportedStatementError(
+        f"{what} is not supported on Hudi tables: nothing was run",
+        hint="another name or type of a struct's member makes Apache Hudi fail on all files from before it; "
+        "members are added, moved and dropped",
+    )
 
 
 def _place_of(column: Any) -> str | None:
@@ -270,15 +282,16 @@ def _place(position: Any, name: str) -> str | None:
     if not position.isDefined():
         return None
     place = position.get().position()
-    if class_name(place) != "After":
-        raise UnsupportedStatementError(
-            f"column {name}: FIRST is not supported on Hudi tables: nothing was run",
-            hint="the meta columns come first, in Apache Hudi, too: say AFTER a column",
-        )
-    return str(place.column())
+    if class_name(place) == "After":
+        return str(place.column())
+    if "." in name:
+        return None
+    raise UnsupportedStatementError(
+        f"column {name}: FIRST is not supported on Hudi tables: nothing was run",
+        hint="the meta columns come first, in Apache Hudi, too: say AFTER a column",
+    )
 
 
-def _refused_clauses(column: AlteredColumn, depth: int) -> Iterator[tuple[str, bool]]:
-    yield "changing a member of a struct", depth > 1
+def _refused_clauses(column: AlteredColumn) -> Iterator[tuple[str, bool]]:
     yield "SET NOT NULL", column.nullability.isDefined() and not column.nullability.get()
     yield "a DEFAULT value", column.default.isDefined() or column.drops_default

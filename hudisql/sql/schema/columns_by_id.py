@@ -17,6 +17,9 @@ from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
 from hudisql.format.schema.avro_schema import decimal_bytes
 from hudisql.format.schema.internal_schema import InternalSchema, arrow_schema
 from hudisql.format.schema.internal_schema_changes import (
+    had_member,
+    has_column,
+    id_of,
     initial_schema,
     place_of,
     with_comment,
@@ -59,7 +62,7 @@ def changed_by_ids(table: HudiTable, alteration: al.ColumnAlteration, table_labe
         return _with_added(table, schema, alteration)
     if isinstance(alteration, al.DropColumns):
         for name in alteration.names:
-            if alteration.if_exists and name.lower() not in map(str.lower, table.schema.names):
+            if alteration.if_exists and not has_column(schema, name):
                 continue
             _check_unused(table, name, f"DROP COLUMN {name}", table_label)
             schema = without_column(schema, name)
@@ -79,11 +82,23 @@ def _with_added(table: HudiTable, schema: InternalSchema, adding: al.AddColumns)
         after = adding.places.get(field.name)
         if parents := adding.parents.get(field.name):
             schema = with_new_column(schema, field, after, parents)
+            _check_is_new(table, schema, parents, field.name)
             continue
         if after is not None:
             _check_place(table, after)
         schema = with_new_column(schema, field, after or _last_data_column(table, schema))
     return schema
+
+
+def _check_is_new(table: HudiTable, schema: InternalSchema, parents: Sequence[str], name: str) -> None:
+    """Refuse the name of a member that the struct has had: Apache Hudi fails on the files that have both."""
+    columns = table.file_columns
+    if columns is not None and had_member(columns.versions, id_of(schema, parents), name):
+        raise UnsupportedStatementError(
+            f"{'.'.join(parents)} has had a member {name}: Apache Hudi could not read files from before "
+            "it was dropped, nothing was run",
+            hint="take another name",
+        )
 
 
 def _last_data_column(table: HudiTable, schema: InternalSchema) -> str | None:
@@ -98,6 +113,8 @@ def _with_change(
     table: HudiTable, schema: InternalSchema, change: al.ChangeColumn, table_label: str
 ) -> InternalSchema:
     name = change.name
+    if "." in name:
+        return with_moved(schema, name, change.after)
     stored = arrow_schema(schema).field(schema.fields[place_of(schema, name)]["name"])
     if change.comment is not None:
         schema = with_comment(schema, name, change.comment)
@@ -135,12 +152,18 @@ def _check_unused(table: HudiTable, name: str, what: str, table_label: str) -> N
         ("delete", (properties.get(DELETE_FIELD) or "", IS_DELETED)),
     )
     for role, fields in used:
-        if name.lower() in (field.split(".")[0].lower() for field in fields):
+        if any(_overlap(name, field) for field in fields):
             raise UnsupportedStatementError(
                 f"{what} of {table_label} is not supported: it is a {role} column, nothing was run"
             )
     if is_meta_column(name):
         raise UnsupportedStatementError(f"{what} of {table_label} is not supported: it is a meta column")
+
+
+def _overlap(name: str, other: str) -> bool:
+    """True if one of the columns or members is the other, or inside it."""
+    pairs = zip(name.lower().split("."), other.lower().split("."), strict=False)
+    return all(part == other_part for part, other_part in pairs)
 
 
 def _check_place(table: HudiTable, after: str) -> None:

@@ -195,7 +195,7 @@ def test_widened_types_hold_old_and_new_values(session: Session) -> None:
         ("ALTER COLUMN nope TYPE BIGINT", InvalidArgumentError, "no column 'nope'"),
         ("ALTER COLUMN n SET NOT NULL", UnsupportedStatementError, "SET NOT NULL"),
         ("ALTER COLUMN n FIRST", UnsupportedStatementError, "FIRST"),
-        ("ALTER COLUMN n AFTER f", UnsupportedStatementError, "AFTER of .*schema.on.read.enable = true"),
+        ("ALTER COLUMN n AFTER f", UnsupportedStatementError, "AFTER f of .*schema.on.read.enable = true"),
         ("ADD COLUMNS (x INT NOT NULL)", UnsupportedStatementError, "NOT NULL"),
         ("ADD COLUMNS (x INT FIRST)", UnsupportedStatementError, "FIRST"),
         ("ADD COLUMNS (x INT AFTER n)", UnsupportedStatementError, "schema.on.read.enable = true"),

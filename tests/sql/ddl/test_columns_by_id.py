@@ -149,3 +149,18 @@ def test_types_that_apache_hudi_reads_wrong_are_refused(by_ids: Any) -> None:
     for change, reason in refused.items():
         with pytest.raises(UnsupportedStatementError, match=reason):
             by_ids.sql(f"ALTER TABLE {name} ALTER COLUMN {change}")
+
+
+def test_members_of_structs_are_dropped_and_moved(by_ids: Any) -> None:
+    name = f"ids.t{next(_NUMBERS)}"
+    by_ids.sql(
+        f"CREATE TABLE {name} (st STRUCT<a: INT, b: STRUCT<c: INT, d: INT>>, id INT) USING hudi "
+        "TBLPROPERTIES (primaryKey = 'id')"
+    )
+    by_ids.sql(f"INSERT INTO {name} VALUES (named_struct('a', 1, 'b', named_struct('c', 2, 'd', 3)), 1)")
+    by_ids.sql(f"ALTER TABLE {name} DROP COLUMN st.b.c")
+    by_ids.sql(f"ALTER TABLE {name} ALTER COLUMN st.a AFTER b")
+    assert by_ids.sql(f"SELECT st FROM {name}").arrow()["st"].to_pylist() == [{"b": {"d": 3}, "a": 1}]
+    assert ("st", "struct<b:struct<d:int>,a:int>") in [row[:2] for row in _rows(by_ids, f"DESCRIBE {name}")]
+    with pytest.raises(UnsupportedStatementError, match=r"st\.b has had a member c"):
+        by_ids.sql(f"ALTER TABLE {name} ADD COLUMNS (st.b.c STRING)")
