@@ -161,8 +161,8 @@ def _ids_not_measured(state: ReaderState) -> Verdict | None:
 def _ids_in_hive(state: ReaderState) -> Verdict | None:
     if state.has_column_ids and state.is_partitioned:
         return (
-            Reads.WRONG,
-            "columns with ids (schema-on-read) in a partitioned table: no rows, without an error",
+            Reads.FAILS,
+            "columns with ids (schema-on-read) in a partitioned table: NoClassDefFoundError for most queries",
         )
     return _ids_not_measured(state)
 

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 _EXTERNAL: Final = "EXTERNAL"
 _FIRST_IDS: Final = (
     "{} has columns with ids now: Apache Hudi reads and writes it right with "
-    f"{SCHEMA_ON_READ} = true only, and Hive gives no rows of it if it is partitioned"
+    f"{SCHEMA_ON_READ} = true only, and most queries of Hive fail if it is partitioned"
 )
 
 
