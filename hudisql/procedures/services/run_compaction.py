@@ -1,11 +1,11 @@
 """`run_compaction` and `show_compaction`, with the names, parameters and columns of Hudi's procedures.
 
-Follows `RunCompactionProcedure` and `ShowCompactionProcedure` of Hudi 0.15.
+Follows `RunCompactionProcedure` and `ShowCompactionProcedure` of Hudi 0.15 and 1.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Final
@@ -26,24 +26,26 @@ if TYPE_CHECKING:
     from hudisql.context import Context
     from hudisql.table.hudi_table import HudiTable
 
-_OF_PENDING: Final = ("execute", "run")
+_SCHEDULE: Final = "schedule"
+_EXECUTE: Final = "execute"
+_SCHEDULE_AND_EXECUTE: Final = "scheduleandexecute"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunCompactionArguments(Arguments):
     """The parameters of `run_compaction`."""
 
-    op: str = parameter(help="schedule, execute (or run) or scheduleandexecute")
+    op: str = parameter(help="schedule, execute, or scheduleAndExecute, of which run is the older name")
     table: str | None = table_parameter()
     path: str | None = path_parameter()
     timestamp: Annotated[int, "long"] | None = parameter(
-        None, help="instant time of the one compaction to run"
+        None, help="instant time of the one pending compaction to execute, whatever op says"
     )
     options: str | None = parameter(None, help="settings for this call, as key=value, separated by commas")
     instants: str | None = parameter(
-        None, help="instant times of the compactions to run, separated by commas"
+        None, help="instant times of the pending compactions to execute, separated by commas"
     )
-    limit: int | None = parameter(None, help="most compactions to run, oldest first")
+    limit: int | None = parameter(None, help="most pending compactions to execute, oldest first")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,21 +80,17 @@ def run_compaction_procedure(context: Context, arguments: RunCompactionArguments
         schedule_compaction,
     )
 
-    operation = str(arguments.op).lower()
-    if operation not in ("schedule", *_OF_PENDING, "scheduleandexecute"):
-        raise InvalidArgumentError(
-            f"op must be schedule, execute, run or scheduleandexecute, not '{arguments.op}'"
-        )
+    operation, named = _operation(arguments)
     call = open_table_call(context, arguments.table, arguments.path, arguments.options)
     table, options = call.table, call.write_options()
     times: list[str] = []
-    if operation not in _OF_PENDING:
+    if operation != _EXECUTE:
         scheduled = schedule_compaction(table, compaction_options(call.config), options.concurrency)
         times = [] if scheduled is None else [scheduled.timestamp]
-        if operation == "schedule":
+        if operation == _SCHEDULE:
             return list(_compactions(table.reopened(), times))
-    else:
-        times = _chosen(table, arguments)
+    # As in Hudi, pending plans are executed if there is nothing to schedule.
+    times = times or _chosen(table, named, arguments.limit)
     for instant_time in times:
         run_compaction(context.spark, table, instant_time, options)
     if times:
@@ -107,12 +105,31 @@ def show_compaction(context: Context, arguments: ShowCompactionArguments) -> Ite
     return islice(_compactions(table), max(arguments.limit, 0))
 
 
-def _chosen(table: HudiTable, arguments: RunCompactionArguments) -> list[str]:
-    """The pending compactions to run, oldest first."""
-    named = [str(arguments.timestamp)] if arguments.timestamp is not None else []
-    named += [each.strip() for each in (arguments.instants or "").split(",") if each.strip()]
-    times = sorted(named or table.timeline.pending_compactions)
-    return times if arguments.limit is None else times[: arguments.limit]
+def _operation(arguments: RunCompactionArguments) -> tuple[str, list[str]]:
+    """The operation in lower case, and the instant times to execute."""
+    operation = str(arguments.op).lower()
+    named = [instant.strip() for instant in (arguments.instants or "").split(",") if instant.strip()]
+    if operation == "run":
+        operation = _SCHEDULE_AND_EXECUTE
+    if arguments.timestamp is not None and not named:
+        operation, named = _EXECUTE, [str(arguments.timestamp)]
+    if operation not in (_SCHEDULE, _EXECUTE, _SCHEDULE_AND_EXECUTE):
+        raise InvalidArgumentError(
+            f"op must be schedule, execute, scheduleAndExecute or run, not '{arguments.op}'"
+        )
+    if named and operation != _EXECUTE:
+        raise InvalidArgumentError(f"instants are executed: op => '{arguments.op}' does not fit")
+    return operation, sorted(named)
+
+
+def _chosen(table: HudiTable, named: Sequence[str], limit: int | None) -> list[str]:
+    """The pending compactions to execute, oldest first."""
+    from hudisql.services.planned_run import not_pending
+
+    pending = table.timeline.pending_compactions
+    if unknown := [instant for instant in named if instant not in pending]:
+        raise not_pending(table, "compaction", unknown[0])
+    return list(named) or sorted(pending)[:limit]
 
 
 def _compactions(table: HudiTable, times: Collection[str] | None = None) -> Iterator[CompactionRow]:

@@ -77,6 +77,19 @@ def test_by_default_a_compaction_is_due_after_five_delta_commits(table: ChangedT
     assert [row[2] for row in table.session.sql(call).rows] == ["REQUESTED"]
 
 
+def test_run_plans_what_is_due_or_runs_what_is_pending(table: ChangedTable) -> None:
+    not_due = f"CALL run_compaction(op => 'run', table => '{table.name}')"
+    assert table.session.sql(not_due).rows == []
+    assert [row[2] for row in _call(table, "run")] == ["COMPLETED"]
+    table.run("DELETE FROM {t} WHERE seq = 1")
+    ((planned, _, _),) = _call(table, "schedule")
+    assert table.session.sql(f"RUN COMPACTION ON {table.name}").rows == [(planned, 1, "COMPLETED")]
+    table.run("DELETE FROM {t} WHERE seq = 2")
+    ((planned, _, _),) = _call(table, "schedule")
+    assert _call(table, "execute", ", limit => 0") == []
+    assert _call(table, "schedule", f", timestamp => {planned}") == [(planned, 1, "COMPLETED")]
+
+
 def test_a_run_that_failed_leaves_its_plan_and_is_repeated(
     table: ChangedTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,9 +162,15 @@ def test_a_run_with_a_fresh_heartbeat_is_left_alone(table: ChangedTable) -> None
 
 def test_what_cannot_be_compacted_is_refused(table: ChangedTable, request: pytest.FixtureRequest) -> None:
     for op, more, error, message in [
-        ("now", "", InvalidArgumentError, "op must be schedule, execute, run or scheduleandexecute, not"),
+        ("now", "", InvalidArgumentError, "op must be schedule, execute, scheduleAndExecute or run, not"),
         ("run", ", timestamp => 20990101000000000", NoSuchInstantError, "no compaction 20990101000000000"),
-        ("run", ", instants => '20990101000000000'", NoSuchInstantError, "no compaction 20990101000000000"),
+        (
+            "execute",
+            ", instants => '20990101000000000'",
+            NoSuchInstantError,
+            "no compaction 20990101000000000",
+        ),
+        ("run", ", instants => '20990101000000000'", InvalidArgumentError, "op => 'run' does not fit"),
     ]:
         with pytest.raises(error, match=message):
             _call(table, op, more)
