@@ -46,6 +46,11 @@ _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
         *("simple", "complex", "non_partition", "simple_avro", "complex_avro", "non_partition_avro"),
     ),
     "hoodie.datasource.write.slash.separated.date.partitioning": ("false",),
+    # Hudi then writes a sixth meta column, _hoodie_operation.
+    "hoodie.allow.operation.metadata.field": ("false",),
+    # Hudi 0.15 and 1.2 write no row by another layout than these, of which BUCKET goes with its index.
+    "hoodie.storage.layout.type": ("default", "bucket"),
+    "hoodie.table.storage.layout": ("default",),
     "hoodie.datasource.write.record.merger.impls": (
         "org.apache.hudi.common.model.hoodieavrorecordmerger",
         "org.apache.hudi.hoodiesparkrecordmerger",

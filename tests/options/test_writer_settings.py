@@ -116,6 +116,23 @@ def test_what_would_give_other_rows_is_refused_by_name(key: str, value: str) -> 
         refuse(**{key: value})
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "harmless"),
+    [
+        ("hoodie.allow.operation.metadata.field", "TRUE", ["false"]),
+        ("hoodie.storage.layout.type", "LSM_TREE", ["DEFAULT", "BUCKET"]),
+        ("hoodie.table.storage.layout", "lsm_tree", ["default"]),
+    ],
+)
+def test_other_files_than_hudisql_writes_are_refused_by_name(
+    key: str, value: str, harmless: list[str]
+) -> None:
+    with pytest.raises(SettingsError, match=f"{key} = {value.lower()} is not supported"):
+        refuse(**{key: value})
+    for text in harmless:
+        refuse(**{key: text})
+
+
 @pytest.mark.parametrize("key", sorted(NO_EFFECT_ON_ROWS))
 def test_what_has_no_effect_on_rows_is_left_alone(key: str) -> None:
     refuse(**{key: "1"})
