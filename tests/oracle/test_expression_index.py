@@ -44,7 +44,7 @@ INDEXES = {
     "by_lower": "label) OPTIONS (expr = 'lower')",
     "by_trim": "label) OPTIONS (expr = 'trim')",
     "by_length": "label) OPTIONS (expr = 'length')",
-    "by_beginning": "label) OPTIONS (expr = 'substring', pos = '2', len = '5')",
+    "by_beginning": "label) OPTIONS (expr = 'substring', pos = 2, len 5)",
     "by_second": "ts) OPTIONS (expr = 'from_unixtime', format = 'yyyy-MM-dd')",
     "by_moment": "ts) OPTIONS (expr = 'from_unixtime')",
     "by_year": "at) OPTIONS (expr = 'year')",

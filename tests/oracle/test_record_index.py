@@ -205,7 +205,8 @@ def test_indexes_are_created_and_dropped_by_both(
         _both(session, oracle_120, name, "DROP INDEX labels ON {t}", by_hudi=False)
         _both(session, oracle_120, name, "DROP INDEX record_index ON {t}", by_hudi=True)
         session.sql(f"UPDATE {name} SET label = 'd' WHERE id = 2")
-        _both(session, oracle_120, name, "CREATE INDEX record_index ON {t} (id)", by_hudi=True)
+        create = "CREATE INDEX record_index ON {t} USING record_index(id)"
+        _both(session, oracle_120, name, create, by_hudi=True)
         session.sql(f"INSERT INTO {name} VALUES (4, 'e', 1, 'y')")
         assert find_kept(open_table(Storage(), path)) is not None
         _both(session, oracle_120, name, "DROP INDEX record_index ON {t}", by_hudi=False)

@@ -6,12 +6,16 @@ Follows `compactionStatement`, `createIndex`, `dropIndex`, `showIndexes` and `re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from hudisql.errors import UnsupportedStatementError
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.statement_cursor import StatementCursor
+
+_RECORD_INDEX: Final = "RECORD_INDEX"
+_NUMBER: Final = re.compile(r"\d+\.?\d*|\.\d+", re.ASCII)
 
 
 def is_procedure(cursor: StatementCursor) -> bool:
@@ -69,12 +73,16 @@ def _create_index(cursor: StatementCursor) -> _Call:
     if_not_exists = cursor.skip("IF", "NOT", "EXISTS")
     arguments = _index(cursor)
     kind = cursor.name_part().upper() if cursor.skip("USING") else ""
-    if kind not in ("", "SECONDARY_INDEX", "COLUMN_STATS"):
+    if kind not in ("", "SECONDARY_INDEX", "COLUMN_STATS", _RECORD_INDEX):
         raise UnsupportedStatementError(
             f"hudisql makes no index of the kind {kind.lower()} by CREATE INDEX",
             hint="USING column_stats makes indexes of expressions; Apache Hudi makes bloom filters",
         )
-    arguments |= {"indexed_columns": cursor.bracketed_names(), "if_not_exists": if_not_exists}
+    if kind == _RECORD_INDEX and str(arguments["index"]).upper() != _RECORD_INDEX:
+        raise UnsupportedStatementError(
+            f"an index USING record_index is called record_index, as in Hudi, not {arguments['index']}"
+        )
+    arguments |= {"indexed_columns": _columns(cursor), "if_not_exists": if_not_exists}
     options = _options(cursor) if cursor.skip("OPTIONS") else {}
     if kind == "COLUMN_STATS" and "expr" not in options:
         raise UnsupportedStatementError(
@@ -89,26 +97,50 @@ def _create_index(cursor: StatementCursor) -> _Call:
     return "create_index", {**arguments, "expression": options} if options else arguments
 
 
+def _columns(cursor: StatementCursor) -> tuple[str, ...]:
+    """The columns in brackets, members of structs with dots. Raises UnsupportedStatementError for options."""
+    cursor.expect("(")
+    names: list[str] = []
+    while not names or cursor.skip(","):
+        names.append(".".join(cursor.table_name().parts))
+        if cursor.skip("OPTIONS"):
+            raise UnsupportedStatementError(
+                f"CREATE INDEX: the column {names[-1]} has OPTIONS, which have no effect in Hudi",
+                hint="OPTIONS of the index stand behind the columns",
+            )
+    cursor.expect(")")
+    return tuple(names)
+
+
 def _options(cursor: StatementCursor) -> dict[str, str]:
-    """The options in brackets, `key = 'value'`; the keys in lower-case letters, as Hudi has them."""
+    """The options in brackets, `key = value`; the keys in lower-case letters, as Hudi has them.
+
+    A key is a text or a name with dots, a value a text, a number, TRUE or FALSE.
+    """
     cursor.expect("(")
     options: dict[str, str] = {}
     while not options or cursor.skip(","):
-        key = _text(cursor) if cursor.word() == "" else cursor.name_part()
+        token = cursor.peek()
+        is_text = token is not None and token.kind == "string"
+        key = (_value(cursor) if is_text else ".".join(cursor.table_name().parts)).lower()
         cursor.skip("=")
-        if key.lower() in options:
-            cursor.fail(f"the option {key.lower()} stands twice")
-        options[key.lower()] = _text(cursor)
+        if key in options:
+            cursor.fail(f"the option {key} stands twice")
+        options[key] = _value(cursor)
     cursor.expect(")")
     return options
 
 
-def _text(cursor: StatementCursor) -> str:
+def _value(cursor: StatementCursor) -> str:
     token = cursor.peek()
-    if token is None or token.kind != "string":
-        cursor.fail("a string is missing")
+    if token is not None and token.kind == "string":
+        cursor.at += 1
+        return token.text[1:-1]
+    word = cursor.word()
+    if word not in ("TRUE", "FALSE") and not _NUMBER.fullmatch(word):
+        cursor.fail("a text, a number, TRUE or FALSE is missing")
     cursor.at += 1
-    return token.text[1:-1]
+    return word.lower()
 
 
 def _drop_index(cursor: StatementCursor) -> _Call:

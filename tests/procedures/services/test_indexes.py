@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
+from hudisql.errors import InvalidArgumentError, SqlSyntaxError, UnsupportedStatementError
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
@@ -48,12 +48,30 @@ def path(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         ("CREATE INDEX i ON indexed.t USING column_stats (c)", "needs OPTIONS .expr"),
         ("CREATE INDEX i ON indexed.t USING bloom_filters (d) OPTIONS (expr='upper')", "kind bloom_filters"),
         ("CREATE INDEX record_index ON indexed.t (a, b) OPTIONS (x = 'y')", "OPTIONS for indexes of expr"),
+        ("CREATE INDEX i ON indexed.t (d) OPTIONS (block_size = 1024)", "OPTIONS for indexes of expr"),
+        ("CREATE INDEX i ON indexed.t USING record_index(a, b)", "is called record_index, as in Hudi, not i"),
+        ("CREATE INDEX record_index ON indexed.t USING record_index(d)", "is one of its record key"),
+        ("CREATE INDEX i ON indexed.t USING lucene (d OPTIONS (order = 'desc'))", "kind lucene"),
+        (
+            "CREATE INDEX i ON indexed.t (d OPTIONS (order = 'desc'))",
+            "the column d has OPTIONS",
+        ),
+        ("CREATE INDEX i ON indexed.t (d.e)", "has no column d.e"),
+        (
+            "CREATE INDEX i ON indexed.t USING column_stats (d) OPTIONS (expr = upper)",
+            "a text, a number, TRUE",
+        ),
+        (
+            "CREATE INDEX i ON indexed.t USING column_stats (d) OPTIONS (expr 'upper', a.b = 1.5, c = true)",
+            r"a\.b='1\.5', c='true'",
+        ),
         ("DROP INDEX i ON indexed.t", "indexed.t has no index i"),
         ("REFRESH INDEX i ON indexed.t", "indexed.t has no index i"),
     ],
 )
 def test_what_is_not_served_is_refused(session: Session, path: str, statement: str, problem: str) -> None:
-    with pytest.raises((InvalidArgumentError, UnsupportedStatementError), match=problem):
+    refusals = (InvalidArgumentError, UnsupportedStatementError, SqlSyntaxError)
+    with pytest.raises(refusals, match=problem):
         session.sql(statement)
     assert not Path(path, ".hoodie/metadata").exists()
 
@@ -67,7 +85,7 @@ def test_the_list_of_files_is_not_dropped_alone(session: Session, path: str) -> 
 
 def test_a_record_index_is_created_kept_and_dropped(session: Session, path: str) -> None:
     session.sql("CALL delete_metadata_table(table => 'indexed.t')")
-    create = "CREATE INDEX record_index ON indexed.t (B, a)"
+    create = "CREATE INDEX record_index ON indexed.t USING record_index(B, a)"
     session.sql(create)
     assert _shown(session) == ["column_stats", "record_index"]
     with pytest.raises(InvalidArgumentError, match=r"indexed\.t has an index record_index"):
@@ -118,7 +136,7 @@ def test_an_expression_index_is_created_kept_and_dropped(
 ) -> None:
     warnings: list[str] = []
     monkeypatch.setattr(session.context.console, "warning", warnings.append, raising=False)
-    options = "OPTIONS (expr='substring', 'pos'='1', len='2')"
+    options = "OPTIONS (expr='substring', 'pos'=1, len 2)"
     session.sql(f"CREATE INDEX by_d ON indexed.t USING column_stats (D) {options}")
     assert "expr_index_by_d" in _shown(session)
     assert "every filter by = or IN on the column d, also for those without substring" in warnings[0]
