@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from hudisql.config.config_key import HudiConfig
 from hudisql.config.hudi_config import COMBINE_BEFORE_INSERT
 from hudisql.errors import SettingsError, WriteRefusedError
+from hudisql.format.schema.internal_columns import internal_column
 from hudisql.format.schema.meta_columns import is_meta_column
-from hudisql.format.schema.spark_schema import quote_name, quote_path
+from hudisql.format.schema.spark_schema import quote_name, quote_path, spark_type_name
 from hudisql.options.insert_options import (
     InsertDupPolicy,
     InsertOperation,
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from hudisql.context import Context
+
+_STAYS: Final = internal_column("stays")
 
 
 @dataclass(frozen=True)
@@ -126,15 +129,18 @@ def as_inserts(rows: DataFrame) -> DataFrame:
 
 
 def precombined_inserts(changes: DataFrame, table: HudiTable, generator: KeyGenerator | None) -> DataFrame:
-    """The changes, without new rows that are older than another new row of their key and partition.
+    """The changes, without new rows that are older than another new row of their key and partition, and
+    without those that equal another one.
 
-    All rows with the same highest ordering values stay. The column COMBINED counts the dropped rows.
+    Rows with the same highest ordering values that differ in another column all stay, and rows of a table
+    with maps, which cannot be compared. The column COMBINED counts the dropped rows.
     """
+    from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
     key = [sf.col(OPERATION), *_key_columns(table), *_place_columns(table, generator)]
     is_insert = sf.col(OPERATION) == int(RowOperation.INSERT)
-    return keep_newest(
+    newest = keep_newest(
         changes,
         key,
         table.ordering_fields,
@@ -143,6 +149,13 @@ def precombined_inserts(changes: DataFrame, table: HudiTable, generator: KeyGene
         only=is_insert,
         keeps_ties=True,
     )
+    if any("map<" in spark_type_name(field.type) for field in table.schema):
+        return newest
+    row = sf.struct(*(sf.col(quote_name(name)) for name in table.schema.names))
+    of_key = Window.partitionBy(*key).orderBy(sf.lit(0))
+    is_first = sf.row_number().over(of_key) == 1
+    differs = ~row.eqNullSafe(sf.first(row).over(of_key))
+    return newest.withColumn(_STAYS, ~is_insert | is_first | differs).filter(sf.col(_STAYS)).drop(_STAYS)
 
 
 def precombined_rows(rows: DataFrame, table: HudiTable, options: WriteOptions) -> DataFrame:
