@@ -183,6 +183,8 @@ WAYS_AROUND = {
     "procedure with a path": ("CALL show_timeline(path => '/tmp/x')",),
     "procedure with both": ("CALL show_timeline(table => 'shop.items', path => '/tmp/x')",),
     "procedure by position": ("CALL show_timeline('vault.secret')",),
+    "one of several tables": ("CALL delete_metadata_table(table => 'shop.orders, vault.secret')",),
+    "first of several tables": ("CALL delete_metadata_table('`vault`.secret,shop.orders')",),
     "procedure without a table": ("CALL show_services()",),
     "procedure with an expression": (
         "CALL show_timeline(table => 'shop.items', filter => \"reflect('a.B', 'c') = 'x'\")",

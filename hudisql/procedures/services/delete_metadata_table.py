@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hudisql.options.table_call import open_table_call
-from hudisql.procedures.registry import NamedTableArguments, procedure
+from hudisql.context import split_names
+from hudisql.options.table_call import TableCall, open_table_call
+from hudisql.procedures.registry import Arguments, parameter, procedure
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -20,22 +21,33 @@ class DeleteMetadataTableRow:
     result: str
 
 
-@procedure("Drops the metadata table of a table; readers then list directories.")
+@dataclass(frozen=True, kw_only=True)
+class DeleteMetadataTableArguments(Arguments):
+    """The parameter of the procedure."""
+
+    table: str = parameter(help="tables of the metastore, database.name, separated by commas")
+
+
+@procedure("Drops the metadata table of a table, or of several; readers then list directories.")
 def delete_metadata_table(
-    context: Context, arguments: NamedTableArguments
+    context: Context, arguments: DeleteMetadataTableArguments
 ) -> Iterable[DeleteMetadataTableRow]:
-    """One row, also for a table without one.
+    """A row for each table, also for one without a metadata table. All are opened before one is changed.
 
     Raises NoSuchTableError, UnsupportedTableError while another writer may be active, StorageError.
     """
+    names = split_names(arguments.table) or (arguments.table,)
+    return [_delete(call) for call in [open_table_call(context, name) for name in names]]
+
+
+def _delete(call: TableCall) -> DeleteMetadataTableRow:
     from hudisql.format.timeline.timeline_layout import metadata_table_directory
     from hudisql.table.properties.table_configuration import drop_metadata_table
     from hudisql.write.transaction.lock import hold_lock
 
-    call = open_table_call(context, arguments.table)
     concurrency = call.concurrency()
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
         is_dropped = drop_metadata_table(call.table.reopened())
     place = call.table.storage.hadoop_uri(metadata_table_directory(call.table.base_path))
     what = "Removed Metadata Table from" if is_dropped else "There is no Metadata Table at"
-    return [DeleteMetadataTableRow(f"{what} {place}")]
+    return DeleteMetadataTableRow(f"{what} {place}")

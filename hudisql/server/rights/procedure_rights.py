@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import hudisql.sql.procedure_call  # noqa: F401 (declares procedures)
+from hudisql.context import split_names
 from hudisql.procedures.binder import bind_arguments
 from hudisql.procedures.registry import Arguments, Procedure, field_of, find_procedure
 from hudisql.server.rights.rights_file import Right, UserRights
@@ -47,6 +48,7 @@ _WRITTEN: Final = frozenset(
 )
 _OF_THE_DATABASE: Final = frozenset({"migrate_table", "revert_migration"})
 """They make and rename further tables of the database."""
+_OF_SEVERAL_TABLES: Final = frozenset({"delete_metadata_table"})
 _PLAIN: Final = frozenset(
     {
         *("table", "limit", "start_ts", "end_ts", "startTime", "endTime", "showArchived", "desc", "sort_by"),
@@ -84,14 +86,17 @@ def require_call(
     if name == "help":
         return
     _refuse_arguments(rights, procedure, arguments)
-    named = dict(_tables_named(context, procedure, arguments))
+    pairs = list(_tables_named(context, procedure, arguments))
+    named = dict(pairs)
     if "table" not in named or name not in _READ | _WRITTEN | _OF_THE_DATABASE:
         raise rights.refuse(f"call {name}" if "table" in named else f"call {name} without a table")
     table = named["table"]
     if name in _OF_THE_DATABASE:
         rights.require(Right.WRITER, table[0])
     elif name in _WRITTEN:
-        tables.require_writing(table, database, exists=False)
+        for parameter_name, written in pairs:
+            if parameter_name == "table":
+                tables.require_writing(written, database, exists=False)
     else:
         tables.require_reading(table, database, temporary=False)
     if "source_table" in named:
@@ -114,8 +119,10 @@ def _tables_named(
 ) -> Iterator[tuple[str, tuple[str, str]]]:
     for name in ("table", "source_table", "new_table"):
         value = getattr(arguments, name, None) if procedure.parameter(name) is not None else None
-        if value:
-            yield name, context.qualify_table_name(value)
+        is_list = name == "table" and procedure.name.lower() in _OF_SEVERAL_TABLES
+        for part in split_names(value or "") if is_list else (value,):
+            if part:
+                yield name, context.qualify_table_name(part)
 
 
 def _texts_of(value: object) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hudisql.errors import InvalidArgumentError
+from hudisql.errors import InvalidArgumentError, NoSuchTableError
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -29,3 +29,21 @@ def test_a_metadata_table_is_dropped_by_name(session: Any, call: Any, golden: An
         call("show_metadata_table_partitions", table="store.with_metadata")
     (again,) = call("delete_metadata_table", table="store.with_metadata")
     assert again["result"].startswith("There is no Metadata Table at")
+
+
+def test_metadata_tables_of_several_tables_are_dropped_at_once(
+    session: Any, call: Any, golden: Any, tmp_path: Path
+) -> None:
+    session.sql("CREATE DATABASE IF NOT EXISTS store")
+    paths = []
+    for name in ("first", "second"):
+        paths.append(Path(shutil.copytree(golden("v9_cow_mdt_compacted").table, tmp_path / name)))
+        session.sql(f"CREATE TABLE store.{name} USING hudi LOCATION '{paths[-1]}'")
+    with pytest.raises(NoSuchTableError, match=r"no table store\.absent"):
+        call("delete_metadata_table", table="store.first,store.absent")
+    assert (paths[0] / ".hoodie/metadata").exists()
+    rows = call("delete_metadata_table", table="store.first, `store`.`second`")
+    assert [row["result"] for row in rows] == [
+        f"Removed Metadata Table from file:{path}/.hoodie/metadata" for path in paths
+    ]
+    assert not any((path / ".hoodie/metadata").exists() for path in paths)
