@@ -205,7 +205,13 @@ def _column_to_index(table: HudiTable, name: str, arguments: CreateIndexArgument
     if arguments.expression is not None:
         if len(columns) != 1:
             raise InvalidArgumentError(f"an expression index of {name} is of one column, not of ({listed})")
-        return known[columns.pop()]
+        column = known[columns.pop()]
+        if column in table.properties.partition_fields:
+            raise InvalidArgumentError(
+                f"{column} is a partition column of {name}: no change would keep an expression index of it",
+                hint="filters on partition columns choose directories, without an index",
+            )
+        return column
     record_key = ", ".join(table.properties.record_key_fields)
     keys = {column.lower() for column in table.properties.record_key_fields}
     if columns & keys and columns != keys:

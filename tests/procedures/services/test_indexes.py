@@ -76,6 +76,17 @@ def test_what_is_not_served_is_refused(session: Session, path: str, statement: s
     assert not Path(path, ".hoodie/metadata").exists()
 
 
+def test_no_expression_index_of_a_partition_column_is_made(session: Session, tmp_path: Path) -> None:
+    session.sql(
+        f"CREATE TABLE parted_index (id INT, ts BIGINT) USING hudi PARTITIONED BY (ts) LOCATION '{tmp_path}' "
+        "TBLPROPERTIES (primaryKey = 'id', 'hoodie.write.table.version' = '9')"
+    )
+    create = "CREATE INDEX i ON parted_index USING column_stats(TS) OPTIONS (expr = 'from_unixtime')"
+    with pytest.raises(InvalidArgumentError, match=r"ts is a partition column of default\.parted_index"):
+        session.sql(create)
+    session.sql("DROP TABLE parted_index")
+
+
 def test_the_list_of_files_is_not_dropped_alone(session: Session, path: str) -> None:
     session.sql("CALL create_metadata_table(table => 'indexed.t')")
     with pytest.raises(UnsupportedStatementError, match=r"index files of indexed\.t cannot be dropped alone"):
