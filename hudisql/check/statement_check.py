@@ -21,6 +21,7 @@ from hudisql.check.bootstrap_calls import (
     idempotence_problems,
 )
 from hudisql.check.procedure_arguments import bind_call
+from hudisql.context import split_names
 from hudisql.errors import (
     HudisqlError,
     NoSuchDatabaseError,
@@ -136,7 +137,8 @@ class StatementCheck:
         table = getattr(arguments, "table", None)
         makes = ("run_bootstrap", "hive_sync", "rollback_bootstrap")
         if isinstance(table, str) and declared.name not in makes:
-            self._existing(st.TableName(self.context.qualify_table_name(table)))
+            for name in split_names(table) or (table,):
+                self._existing(st.TableName(self.context.qualify_table_name(name)))
         if declared.name in _MADE_BY_COPIES:
             made = getattr(arguments, _MADE_BY_COPIES[declared.name])
             self.context.shadows.opaque.add(self.context.qualify_table_name(made))

@@ -37,6 +37,8 @@ STATEMENTS = [
     ("CALL run_compactoin(table => 'lake.t')", "unknown-procedure"),
     ("CALL run_clustering(tabel => 'lake.t')", "unknown-parameter"),
     ("CALL run_clustering(table => 'lake.absent')", "unknown-table"),
+    ("CALL delete_metadata_table(table => 'lake.t, lake.absent')", "unknown-table"),
+    ("CALL delete_metadata_table(table => 'lake.t, lake.t')", None),
     ("CALL show_commits(table => 'lake.t', limit => 'many')", "argument"),
     ("UPDATE legacy.src SET name = 'x'", "unsupported"),
     ("UPDATE lake.t SET nme = 'x'", "unknown-column"),
