@@ -270,6 +270,7 @@ class RandomLife(RuleBasedStateMachine):
         if not self.table.run(text, refusals=NOT_UNDONE):
             return REFUSED
         self.savepoints = sorted([*self.savepoints, chosen])
+        self.table.was_saved = True
         return DONE
 
     @step(number=some.integers(0, 2))
@@ -400,6 +401,8 @@ class RandomLife(RuleBasedStateMachine):
     @precondition(lambda self: self.hudi is not None)
     def hudi_archives(self, least: int) -> str:
         assert self.hudi is not None
+        if self.table.was_saved:
+            return IDLE
         self.hudi.archive(self.table, least)
         return DONE
 

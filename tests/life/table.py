@@ -59,6 +59,7 @@ class LivingTable:
     unsettled: set[str] = field(default_factory=set)
     kept_from: str = ""
     is_archived: bool = False
+    was_saved: bool = False
 
     @property
     def opened(self) -> HudiTable:
