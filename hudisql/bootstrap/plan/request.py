@@ -214,6 +214,7 @@ def apply_options(
     if choice is not None and not given & {"mode", "full_record_where"}:
         changes["mode"] = replace(choice, register_only_where=request.mode.register_only_where)
     indexes = set(request.indexes)
+    asks_for_one = False
     for name, value in request.options.items():
         if name in MODE_OPTIONS:
             continue
@@ -225,14 +226,21 @@ def apply_options(
             if parse_flag(name, value) and "indexes" not in given:
                 indexes.add(_INDEX_OPTIONS[name])
         elif name == "hoodie.metadata.enable":
-            if value.strip().lower() == "true":
-                findings.append(warning("hoodie.metadata.enable: a bootstrap writes no metadata table"))
+            asks_for_one = value.strip().lower() == "true"
         elif (
             name not in _PAYLOAD_OPTIONS and name not in _LAYOUT_OPTIONS and not name.startswith(SYNC_PREFIX)
         ):
             findings.append(warning(f"option {name} has no effect on a bootstrap"))
     changes["indexes"] = parse_indexes(",".join(indexes))
-    return replace(request, **changes), tuple(findings)
+    request = replace(request, **changes)
+    if asks_for_one and not request.indexes and request.table_version == WRITTEN_VERSION:
+        findings.append(
+            warning(
+                "hoodie.metadata.enable has no effect on a bootstrap of version 6: "
+                "indexes => 'column_stats' makes a metadata table"
+            )
+        )
+    return request, tuple(findings)
 
 
 _REQUEST_OPTIONS: Final[Mapping[str, tuple[str, Any]]] = {

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from hudisql.bootstrap.plan.bootstrap_mode import ModeChoice
@@ -63,9 +65,18 @@ def test_options_fill_in_parameters_that_were_not_given():
     assert applied.table_version == 9
     assert applied.sync_options == {"hoodie.datasource.hive_sync.table.strategy": "RO"}
     assert [finding.message for finding in findings] == [
-        "hoodie.metadata.enable: a bootstrap writes no metadata table",
         "option hoodie.whatever has no effect on a bootstrap",
     ]
+
+
+def test_a_metadata_table_of_version_6_is_made_if_its_indexes_are_named():
+    request = BootstrapRequest(**_GOOD, options={"hoodie.metadata.enable": "true"})
+    _, findings = apply_options(request, frozenset())
+    assert [finding.message for finding in findings] == [
+        "hoodie.metadata.enable has no effect on a bootstrap of version 6: "
+        "indexes => 'column_stats' makes a metadata table"
+    ]
+    assert apply_options(replace(request, indexes=frozenset({"column_stats"})), frozenset())[1] == ()
 
 
 def test_options_that_would_make_a_bad_request_are_refused_too():
