@@ -42,7 +42,7 @@ from hudisql.format.paths.file_names import HFILE
 from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE, parse_partition_metadata
 from hudisql.format.table_properties import read_table_properties
 from hudisql.format.timeline.active_timeline import load_timeline
-from hudisql.format.timeline.instant import COMMIT, DELTA_COMMIT, Instant
+from hudisql.format.timeline.instant import DELTA_COMMIT, Instant
 from hudisql.format.timeline.timeline_layout import metadata_table_directory, timeline_layout
 from hudisql.storage import FileInfo, join
 from hudisql.table.file_slice import FileSlice
@@ -85,10 +85,10 @@ class MetadataTable:
     def is_current(self) -> bool:
         """False if a completed commit of the table has left no instant here, by the names of instants.
 
-        Commits before an index was made, or before a compaction, are in its base files.
+        Those of before it was made are in the first listing of files.
         """
         return all(
-            self.own.timeline.is_visible(commit.timestamp) or self._is_compacted(commit)
+            self.own.timeline.is_visible(commit.timestamp) or self._is_in_first_listing(commit)
             for commit in self.table.timeline.commits
         )
 
@@ -228,23 +228,22 @@ class MetadataTable:
     def _completed_times(self) -> frozenset[str]:
         return frozenset(instant.timestamp for instant in self.table.timeline.completed)
 
-    def _is_compacted(self, commit: Instant) -> bool:
+    def _is_in_first_listing(self, commit: Instant) -> bool:
         if not self.own.timeline.layout.has_completion_times:
-            return commit.timestamp <= self._compacted_until
-        return (commit.completion_time or commit.timestamp) <= self._compacted_until
+            return commit.timestamp <= self._first_listing
+        return (commit.completion_time or commit.timestamp) <= self._first_listing
 
     @cached_property
-    def _compacted_until(self) -> str:
-        """The newest compaction or made index: its completion time, or with layout 1 its instant time."""
-        times = self.own.timeline.layout.has_completion_times
-        return max(
-            (
-                instant.completion_time if times else instant.timestamp
-                for instant in self.own.timeline.completed
-                if instant.action == COMMIT or _is_own_instant(instant.timestamp)
-            ),
-            default="",
-        )
+    def _first_listing(self) -> str:
+        """When `files` was made: the completion time, or with layout 1 the instant time; "" if archived.
+
+        It is the first instant of all. A later one that makes another index lists no files anew.
+        """
+        first = next(iter(self.own.timeline.commits), None)
+        if first is None or not _is_own_instant(first.timestamp):
+            return ""
+        has_times = self.own.timeline.layout.has_completion_times
+        return (first.completion_time or "") if has_times else first.timestamp
 
     def _listings(self, keys: Collection[str] | None) -> Mapping[str, ListedFiles]:
         whole = self._small_listing

@@ -217,6 +217,13 @@ def test_a_metadata_table_that_lacks_a_commit_is_not_used(
     assert not _open(path).is_current
     table = open_table(Storage(), str(path))
     assert listed_by_metadata(table).lister is None
+    # A later instant that makes another index lists no files.
+    timeline = path / ".hoodie/metadata/.hoodie"
+    if table.timeline.layout.has_completion_times:
+        (timeline / "timeline/00000000000000009_99991231235959999.deltacommit").touch()
+    else:
+        (timeline / f"{commit}010.deltacommit").touch()
+    assert not _open(path).is_current
 
 
 def test_a_compaction_right_after_an_index_was_made_is_read(
