@@ -214,7 +214,7 @@ def apply_options(
     if choice is not None and not given & {"mode", "full_record_where"}:
         changes["mode"] = replace(choice, register_only_where=request.mode.register_only_where)
     indexes = set(request.indexes)
-    asks_for_one = False
+    asks_for_one: bool | None = None
     for name, value in request.options.items():
         if name in MODE_OPTIONS:
             continue
@@ -231,6 +231,9 @@ def apply_options(
             name not in _PAYLOAD_OPTIONS and name not in _LAYOUT_OPTIONS and not name.startswith(SYNC_PREFIX)
         ):
             findings.append(warning(f"option {name} has no effect on a bootstrap"))
+    if asks_for_one is False and indexes - request.indexes:
+        findings.append(warning("hoodie.metadata.enable = false: the options of indexes have no effect"))
+        indexes = set(request.indexes)
     changes["indexes"] = parse_indexes(",".join(indexes))
     request = replace(request, **changes)
     if asks_for_one and not request.indexes and request.table_version == WRITTEN_VERSION:

@@ -1,7 +1,8 @@
 """Names of base files and log files.
 
 Follows `FSUtils` of Hudi 0.15: `<file id>_<write token>_<instant>.parquet` and
-`.<file id>_<base instant>.log.<version>_<write token>`. File ids hold no underscore.
+`.<file id>_<base instant>.log.<version>_<write token>`. File ids hold no underscore, but for those of a
+partitioned record index, which have the name of a partition.
 Pure text, no file access.
 """
 
@@ -12,8 +13,8 @@ import uuid
 from typing import Final, NamedTuple
 
 # Base files of metadata tables are HFiles; each of their own actions adds three digits to an instant.
-_BASE_FILE = re.compile(r"([^_.][^_]*)_(\d+-\d+-\d+)_(\d{14,})\.(parquet|hfile)", re.ASCII)
-_LOG_FILE = re.compile(r"\.([^_]+)_(\d{14,})\.log\.(\d+)(?:_(\d+-\d+-\d+))?", re.ASCII)
+_BASE_FILE = re.compile(r"(record-index-.+|[^_.][^_]*)_(\d+-\d+-\d+)_(\d{14,})\.(parquet|hfile)", re.ASCII)
+_LOG_FILE = re.compile(r"\.(record-index-.+|[^_]+)_(\d{14,})\.log\.(\d+)(?:_(\d+-\d+-\d+))?", re.ASCII)
 
 
 CHANGE_LOG_SUFFIX: Final = ".cdc"

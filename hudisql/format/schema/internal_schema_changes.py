@@ -150,7 +150,7 @@ def with_renamed(schema: InternalSchema, name: str, new_name: str) -> InternalSc
 def has_column(schema: InternalSchema, name: str) -> bool:
     """True if there is a column or struct member of this name."""
     try:
-        without_column(schema, name)
+        id_of(schema, name.split("."))
     except UnknownColumnError:
         return False
     return True

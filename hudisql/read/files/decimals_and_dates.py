@@ -93,5 +93,6 @@ def _unconverted(stored: pa.DataType, wanted: pa.DataType, name: str, what: str)
     return UnsupportedTableError(
         f"the column {name} is {spark_type_name(stored)} in older files and {spark_type_name(wanted)} now, "
         f"and holds {what}: no value of that type",
-        hint="CALL rollback_to_instant takes the change back; correct the value, then change the type again",
+        hint=f"ALTER TABLE … ALTER COLUMN {name} TYPE {spark_type_name(stored)} makes it readable again; "
+        "correct the value, then change the type again",
     )

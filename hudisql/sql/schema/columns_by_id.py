@@ -120,7 +120,8 @@ def _with_change(
         schema = with_comment(schema, name, change.comment)
     if change.type is not None and change.type != stored.type:
         _check_unused(table, name, f"ALTER COLUMN {name} TYPE", table_label)
-        _check_type(stored, change.type, table_label)
+        for kind in _types_of(table, schema, name):
+            _check_type(stored.with_type(kind), change.type, table_label)
         schema = with_type(schema, name, change.type)
     if change.after is not None:
         _check_unused(table, name, f"moving {name}", table_label)
@@ -178,11 +179,24 @@ def _check_name(name: str) -> None:
         raise InvalidArgumentError(f"{name} is the name of a meta column")
 
 
+def _types_of(table: HudiTable, schema: InternalSchema, name: str) -> set[pa.DataType]:
+    """The types that the column has had: files that were written since have each of them."""
+    versions = (schema, *(() if table.file_columns is None else table.file_columns.versions))
+    own_id = id_of(schema, (name,))
+    return {
+        arrow_schema(version).field(field["name"]).type
+        for version in versions
+        for field in version.fields
+        if field["id"] == own_id
+    }
+
+
 def _check_type(field: pa.Field, wanted: pa.DataType, table_label: str) -> None:
     before, after = spark_type_name(field.type), spark_type_name(wanted)
-    if not _holds(field.type, wanted):
+    if field.type != wanted and not _holds(field.type, wanted):
         raise UnsupportedStatementError(
-            f"column {field.name} of {table_label} is {before}, not {after}: {_reason(field.type, wanted)}, "
+            f"column {field.name} of {table_label} is or was {before}, not {after}: "
+            f"{_reason(field.type, wanted)}, "
             "nothing was run",
             hint="int becomes bigint, float, double, decimal or string, bigint float, double, decimal or "
             "string, float double or string, double decimal or string, string date or decimal, date string, "

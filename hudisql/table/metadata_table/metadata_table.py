@@ -237,7 +237,7 @@ class MetadataTable:
     def _first_listing(self) -> str:
         """When `files` was made: the completion time, or with layout 1 the instant time; "" if archived.
 
-        It is the first instant of all. A later one that makes another index lists no files anew.
+        It is the first instant of all. A later one makes another index, and lists no files.
         """
         first = next(iter(self.own.timeline.commits), None)
         if first is None or not _is_own_instant(first.timestamp):

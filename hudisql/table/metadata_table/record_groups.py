@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hudisql.errors import UnsupportedTableError
 from hudisql.format.metadata_table.metadata_keys import file_groups_of
 from hudisql.format.metadata_table.record_locations import NOT_FOUND
 from hudisql.format.paths.partition_path import escape_partition_value
@@ -26,6 +27,8 @@ _OF_PARTITION: Final = re.compile(r"record-index-(.*)-(\d{4,})-0", re.ASCII | re
 KEYS_OF_A_GROUP: Final = 2_000_000
 """A task holds the file of a group: 250 MB."""
 _MOST_GROUPS: Final = 10
+_MOST_BYTES: Final = 160
+"""With number, instant time and write token a name has at most 255 bytes."""
 
 _Numbers = npt.NDArray[np.int64]
 
@@ -69,16 +72,34 @@ class RecordGroups:
         return range(first, first + count)
 
     def with_new_partitions(self, keys: Mapping[str, int]) -> RecordGroups:
-        """With file groups of those partitions that have none yet, by their paths and numbers of keys."""
+        """With file groups of those partitions that have none yet, by their paths and numbers of keys.
+
+        Raises UnsupportedTableError for partitions whose paths cannot stand in the names of files.
+        """
+        new = {path: n for path, n in keys.items() if escape_partition_value(path) not in (self.spans or ())}
         added = [
-            f"record-index-{name}-{number:04}-0"
-            for path, count in keys.items()
-            if (name := escape_partition_value(path)) not in (self.spans or ())
+            f"record-index-{_name_of(path)}-{number:04}-0"
+            for path, count in new.items()
             for number in range(min(1 + count // KEYS_OF_A_GROUP, _MOST_GROUPS))
         ]
         groups = record_groups([*self.file_ids, *added]) if added else self
         assert groups is not None  # new file groups beside complete ones
         return groups
+
+
+def _name_of(path: str) -> str:
+    """The partition's path in the names of files. Raises UnsupportedTableError."""
+    name = escape_partition_value(path)
+    is_long = len(name.encode()) > _MOST_BYTES
+    if "_" not in name and not is_long:
+        return name
+    # Apache Hudi takes what stands before the first underscore for the file id: groups would mix.
+    raise UnsupportedTableError(
+        f"a partitioned record index has no place for the partition '{path}', whose path "
+        f"{'is too long' if is_long else 'has an underscore'}: it would be a part of the names of files",
+        hint="CALL create_metadata_table(table => …, indexes => 'record_index') makes one of the whole table "
+        "in its place",
+    )
 
 
 NO_PARTITIONS: Final = RecordGroups((), MappingProxyType({}))

@@ -65,14 +65,22 @@ def prune_by_key_lookup(spark: SparkSession, table: HudiTable, predicate: Predic
         [render_record_keys(rows, names, complex_keys=is_pair).keys for is_pair in (False, True)]
     )
     partitions = {
-        column.name: frozenset(values[(column.name,)].to_pylist())
+        column.name: known
         for column in table.partition_columns
-        if (column.name,) in values
+        if (known := _known_values(values.get((column.name,)))) is not None
     }
     groups = _groups_by_index(table, texts, partitions)
     if groups is not None:
         return LookedUpGroups(only=groups)
     return LookedUpGroups(without=prune_by_bloom_filter(spark, table, texts, partitions))
+
+
+def _known_values(values: pa.Array | None) -> frozenset[object] | None:
+    """The values of a partition column; None if they are not known, or beyond the range of Python's dates."""
+    try:
+        return None if values is None else frozenset(values.to_pylist())
+    except (OverflowError, ValueError):
+        return None
 
 
 def _groups_by_index(

@@ -92,7 +92,10 @@ def write_key_index(
     tasks: Sequence[int] = ()
     if by_partition:
         of_partitions = {path: keys.get(path, 0) for path in sorted({each.partition_path for each in slices})}
-        groups = NO_PARTITIONS.with_new_partitions(of_partitions)
+        try:
+            groups = NO_PARTITIONS.with_new_partitions(of_partitions)
+        except UnsupportedTableError as refusal_of_name:
+            return refusal_of_name
         tasks = _tasks(groups, of_partitions)
     is_large = count > _MOST_KEYS_IN_PROCESS or len(slices) > _MOST_SLICES_IN_PROCESS
     made = write_index_files(

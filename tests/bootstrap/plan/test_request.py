@@ -85,6 +85,15 @@ def test_options_that_would_make_a_bad_request_are_refused_too():
         apply_options(request, frozenset())
 
 
+def test_options_of_indexes_have_no_effect_without_a_metadata_table():
+    options = {"hoodie.metadata.enable": "false", "hoodie.metadata.record.index.enable": "true"}
+    applied, findings = apply_options(BootstrapRequest(**_GOOD, options=options), frozenset())
+    assert applied.indexes == frozenset()
+    assert [finding.message for finding in findings] == [
+        "hoodie.metadata.enable = false: the options of indexes have no effect"
+    ]
+
+
 def test_the_options_of_record_indexes_name_one():
     name = "hoodie.metadata.record.level.index.enable"
     of_version_9 = {**_GOOD, "table_version": 9}

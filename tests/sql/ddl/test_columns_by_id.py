@@ -83,6 +83,21 @@ def test_an_incremental_table_over_changed_names_is_computed_anew(by_ids: Any) -
     assert _rows(by_ids, f"SELECT a, c FROM {name}_counts ORDER BY a") == [("b1", 1), ("b3", 1)]
 
 
+def test_a_type_has_to_hold_the_values_of_all_types_that_the_column_has_had(by_ids: Any) -> None:
+    name = _table(by_ids)
+    by_ids.sql(f"ALTER TABLE {name} ADD COLUMNS (n INT)")
+    by_ids.sql(f"UPDATE {name} SET n = 12345 WHERE id = 1")
+    by_ids.sql(f"ALTER TABLE {name} ALTER COLUMN n TYPE STRING")
+    for kind in ("DATE", "DECIMAL(5, 2)"):
+        with pytest.raises(UnsupportedStatementError, match="is or was int, not"):
+            by_ids.sql(f"ALTER TABLE {name} ALTER COLUMN n TYPE {kind}")
+    by_ids.sql(f"ALTER TABLE {name} ALTER COLUMN n TYPE DECIMAL(12, 2)")
+    assert _rows(by_ids, f"SELECT CAST(n AS STRING) FROM {name} WHERE n > 12344") == [("12345.00",)]
+    with pytest.raises(UnsupportedStatementError, match="not supported"):
+        by_ids.sql(f"ALTER TABLE {name} DROP COLUMN ts")
+    by_ids.sql(f"ALTER TABLE {name} DROP COLUMN IF EXISTS a.x")
+
+
 # The column's new type, and a filter that finds the rows of files from before the change.
 CHANGES = [
     ("l", "double", "l > 1.5D", [(2,), (3,)]),

@@ -64,6 +64,27 @@ def test_tables_that_cannot_have_one_are_refused_before_anything_is_dropped(
         assert table.reopened().properties.metadata_partitions == table.properties.metadata_partitions
 
 
+def test_partitions_whose_paths_have_an_underscore_or_are_long_are_refused(
+    session: Any, tmp_path: Path
+) -> None:
+    name = _with_partitioned_index(session, tmp_path / "t", "cow")
+    for value in ("NULL", "'a_b'", f"'{'x' * 161}'"):
+        with pytest.raises(UnsupportedTableError, match="has no place for the partition"):
+            session.sql(f"INSERT INTO {name} VALUES (1, 2, {value})")
+    _checked(tmp_path / "t")
+    assert session.sql(f"SELECT count(*) FROM {name}").rows == [(40,)]
+    session.sql(f"DROP TABLE {name}")
+    session.sql(
+        f"CREATE TABLE {name} (id INT, seq INT, my_p STRING) USING hudi PARTITIONED BY (my_p) LOCATION "
+        f"'{tmp_path / 'u'}' TBLPROPERTIES (primaryKey = 'id', 'hoodie.write.table.version' = '9')"
+    )
+    session.sql(f"INSERT INTO {name} VALUES (1, 1, 'a')")
+    with pytest.raises(UnsupportedTableError, match="has no place for the partition 'my_p=a'"):
+        session.sql(f"CALL create_metadata_table(table => '{name}', indexes => 'record_level_index')")
+    assert session.sql(f"SELECT seq FROM {name} WHERE id = 1").rows == [(1,)]
+    session.sql(f"DROP TABLE {name}")
+
+
 def _checked(path: Path) -> MetadataTable:
     metadata = find_kept(open_table(Storage(), str(path)))
     assert metadata is not None
