@@ -60,7 +60,7 @@ def run_spied(tmp_path: Path, *arguments: str) -> tuple[str, str, dict[str, Any]
         (["config"], 0, "metastore"),
         (["--nonsense"], 2, "nonsense"),
         (["-e", "CALL help()"], 0, "bootstrap_table"),
-        (["-e", "CALL help(cmd => 'run_compaction')"], 0, "scheduleandexecute"),
+        (["-e", "CALL help(cmd => 'run_compaction')"], 0, "scheduleAndExecute"),
         (["-e", "CALL help(cmd => 'bootstrap_table')"], 0, "parameters:"),
         (["--hivevar", "p=run_clean", "-e", "CALL help(cmd => '${p}')"], 0, "retain_commits"),
         (["--hiveconf", "p=run_clean", "-e", "CALL help(cmd => '${hiveconf:p}')"], 0, "retain_commits"),
