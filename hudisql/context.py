@@ -173,11 +173,6 @@ class Context:
         return parts[0].lower(), parts[1].lower()
 
 
-def split_names(text: str) -> tuple[str, ...]:
-    """The names of tables in a list with commas, which no name of the metastore has."""
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
 def split_identifier(name: str) -> tuple[str, ...]:
     """Split a dotted, possibly backticked name into its parts, backticks removed (`` a.`b.c` `` → a, b.c)."""
     parts: list[str] = [""]

@@ -21,7 +21,7 @@ from hudisql.check.bootstrap_calls import (
     idempotence_problems,
 )
 from hudisql.check.procedure_arguments import bind_call
-from hudisql.context import split_names
+from hudisql.config.config_key import split_names
 from hudisql.errors import (
     HudisqlError,
     NoSuchDatabaseError,

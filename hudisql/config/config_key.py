@@ -137,6 +137,11 @@ def parse_text(_: str, text: str) -> str:
 
 def parse_names(_: str, text: str) -> tuple[str, ...]:
     """Names separated by commas."""
+    return split_names(text)
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """The parts of a list with commas, without blanks around them; empty ones are left out."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 

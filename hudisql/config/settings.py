@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
+from hudisql.config.config_key import split_names
 from hudisql.errors import SettingsError, hide_credentials
 
 ENVIRONMENT_PREFIX: Final = "HUDISQL_"
@@ -107,7 +108,7 @@ class Settings:
     @property
     def metastore_uris(self) -> tuple[str, ...]:
         """The configured metastore URIs in order; empty means the embedded metastore."""
-        return tuple(uri.strip() for uri in self.metastore.split(",") if uri.strip())
+        return split_names(self.metastore)
 
     def with_layer(self, values: Mapping[str, Any], origin: str) -> Settings:
         """These settings, overridden by `values`; None means not given. Raises SettingsError."""

@@ -13,6 +13,7 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
+from hudisql.config.config_key import split_names
 from hudisql.errors import InvalidArgumentError, UnknownParameterError
 from hudisql.procedures.registry import Arguments, Parameter, Procedure, field_of
 
@@ -156,7 +157,7 @@ def _to_map(value: object) -> dict[str, str]:
 
 def _to_strings(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
+        return split_names(value)
     if isinstance(value, list | tuple):
         return tuple(_to_string(part) for part in value)
     raise TypeError

@@ -144,7 +144,7 @@ def _make_metadata_table(context: Context, plan: BootstrapPlan) -> int:
         table = open_table(context.storage, plan.target_path)
         made = create_metadata_table(
             table,
-            with_record_index=bool({RECORD_INDEX, RECORD_LEVEL_INDEX} & plan.request.indexes),
+            with_record_index=RECORD_INDEX in plan.request.indexes,
             by_partition=RECORD_LEVEL_INDEX in plan.request.indexes,
             spark=lambda: context.spark,
             console=context.console,

@@ -58,7 +58,7 @@ def create_metadata_table(
         metadata_table = make_metadata_table(
             context,
             table,
-            with_record_index=bool(indexes & {RECORD_INDEX, RECORD_LEVEL_INDEX}),
+            with_record_index=RECORD_INDEX in indexes,
             by_partition=RECORD_LEVEL_INDEX in indexes,
         )
     place = table.storage.hadoop_uri(metadata_table_directory(table.base_path))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hudisql.context import split_names
+from hudisql.config.config_key import split_names
 from hudisql.options.table_call import TableCall, open_table_call
 from hudisql.procedures.registry import Arguments, parameter, procedure
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
+from hudisql.config.config_key import split_names
 from hudisql.config.table_service_keys import (
     CLUSTERING_PARTITION_PATTERN,
     CLUSTERING_PARTITIONS,
@@ -160,7 +161,7 @@ def _chosen(table: HudiTable, arguments: RunClusteringArguments) -> list[str]:
     from hudisql.services.planned_run import not_pending
 
     pending = pending_clusterings(table)
-    named = [each.strip() for each in (arguments.instants or "").split(",") if each.strip()]
+    named = split_names(arguments.instants or "")
     if unknown := [each for each in named if each not in pending]:
         raise not_pending(table, "clustering", unknown[0])
     times = [instant for instant in pending if instant in named] if named else pending

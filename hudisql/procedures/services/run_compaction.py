@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Final
 
+from hudisql.config.config_key import split_names
 from hudisql.errors import InvalidArgumentError, NoSuchPathError
 from hudisql.format.timeline.instant import COMMIT, COMPACTION
 from hudisql.options.table_call import find_table, open_table_call
@@ -108,7 +109,7 @@ def show_compaction(context: Context, arguments: ShowCompactionArguments) -> Ite
 def _operation(arguments: RunCompactionArguments) -> tuple[str, list[str]]:
     """The operation in lower case, and the instant times to execute."""
     operation = str(arguments.op).lower()
-    named = [instant.strip() for instant in (arguments.instants or "").split(",") if instant.strip()]
+    named = [*split_names(arguments.instants or "")]
     if operation == "run":
         operation = _SCHEDULE_AND_EXECUTE
     if arguments.timestamp is not None and not named:

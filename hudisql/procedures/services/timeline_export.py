@@ -14,6 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from hudisql.config.config_key import split_names
 from hudisql.errors import InvalidArgumentError, WriteConflictError
 from hudisql.options.table_call import find_table
 from hudisql.procedures.registry import NamedTableArguments, parameter, procedure
@@ -108,7 +109,7 @@ def export_instants(context: Context, arguments: ExportInstantsArguments) -> Ite
     if is_inside(directory, table.base_path):
         raise InvalidArgumentError(f"{arguments.local_folder} lies in the table that is exported")
     refuse_touching_sources(context, [directory], "export_instants would write files")
-    actions = {each.strip() for each in arguments.actions.split(",") if each.strip()}
+    actions = {*split_names(arguments.actions)}
     found = exported_instants(table, actions, arguments.desc)
     exported = 0
     for name, content in islice(found, None if arguments.limit < 0 else arguments.limit):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from hudisql.config.config_key import split_names
 from hudisql.errors import InvalidArgumentError
 from hudisql.options.table_call import find_table
 from hudisql.procedures.registry import NamedTableArguments, TableArguments, parameter, procedure
@@ -179,7 +180,7 @@ def show_metadata_table_column_stats(
         for file_slice in slices
         if file_slice.base_file is not None
     }
-    columns = {name.strip() for name in arguments.targetColumns.split(",") if name.strip()}
+    columns = {*split_names(arguments.targetColumns)}
     statistics = sorted(
         (
             statistic

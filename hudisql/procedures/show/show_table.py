@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from hudisql.config.config_key import split_names
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.timeline.instant import ROLLBACK, Instant, InstantState, second_of
 from hudisql.options.table_call import find_table
@@ -70,7 +71,7 @@ def show_bootstrap_mapping(
     info = read_bootstrap_index_info(table.storage, table.base_path)
     base_path = "" if info is None else info.bootstrap_base_path
     partitions = [arguments.partition_path] if arguments.partition_path else None
-    wanted = {part.strip() for part in arguments.file_ids.split(",") if part.strip()}
+    wanted = {*split_names(arguments.file_ids)}
     rows = [
         BootstrapMappingRow(
             mapping.partition_path,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import hudisql.sql.procedure_call  # noqa: F401 (declares procedures)
-from hudisql.context import split_names
+from hudisql.config.config_key import split_names
 from hudisql.procedures.binder import bind_arguments
 from hudisql.procedures.registry import Arguments, Procedure, field_of, find_procedure
 from hudisql.server.rights.rights_file import Right, UserRights

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, cast
 
+from hudisql.config.config_key import split_names
 from hudisql.config.table_service_keys import (
     CLUSTERING_LOOKBACK,
     CLUSTERING_MAX_GROUP_BYTES,
@@ -241,8 +242,7 @@ def parse_clustering_plan(content: bytes, path: str) -> ClusteringPlan | None:
     chosen = str(parameters.get(LAYOUT_STRATEGY.name) or LAYOUT_STRATEGY.default)
     layout = cast("Layout", LAYOUT_STRATEGY.parse(LAYOUT_STRATEGY.name, chosen))
     groups = tuple(_parse_group(group, path) for group in plan.get("inputGroups") or ())
-    names = tuple(name.strip() for name in columns.split(",") if name.strip())
-    return ClusteringPlan(groups, names, layout)
+    return ClusteringPlan(groups, split_names(columns), layout)
 
 
 def _parse_group(found: dict[str, Any], path: str) -> ClusteringGroup:

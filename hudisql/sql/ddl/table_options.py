@@ -15,6 +15,7 @@ import pyarrow as pa
 from hudisql.catalog.metastore_table import PURGE_PROPERTY
 from hudisql.catalog.sync_changes import LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY
 from hudisql.catalog.sync_entries import OMIT_META_COLUMNS_OPTION, check_omitted_columns, sync_options_from
+from hudisql.config.config_key import split_names
 from hudisql.config.hudi_config import ICEBERG_SYNC
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError
 from hudisql.format import table_properties as keys
@@ -298,7 +299,7 @@ def _names_in(text: str) -> list[str]:
     """The names of columns between commas, those of a list without its brackets and quotes."""
     if _is_list(text):
         text = text.strip()[1:-1].translate(str.maketrans("", "", "'\"`"))
-    return [part.strip() for part in text.split(",") if part.strip()]
+    return [*split_names(text)]
 
 
 def ordering_of(definition: TableDefinition) -> str | None:

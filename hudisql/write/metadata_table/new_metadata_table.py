@@ -137,7 +137,7 @@ def create_metadata_table(
 ) -> NewMetadataTable:
     """Make the metadata table of a table of version 6, 8 or 9 in place of one that it has, under the lock.
 
-    With `by_partition` the record index is a partitioned one, for versions 8 and 9 without `secondary`. Many
+    With `by_partition` there is a partitioned record index, for versions 8 and 9 without `secondary`. Many
     files and keys are read in tasks of `spark`, which is called for the session. There is no record
     index of keys that are too long or that several rows have (`refusal`), and without it none of the indexes
     `secondary`. Definitions are checked ones. In version 6 there are no statistics if a column is of a type,
@@ -171,7 +171,7 @@ def create_metadata_table(
         updates[definition.name] = records_to_index(table, definition, files_to_measure, spark, console)
     stats: dict[str, tuple[WriteStat, ...]] = {}
     refusal = None
-    if with_record_index:
+    if with_record_index or by_partition:
         if not measured:
             measured = measure(table, _measured_files(table, _KEY), spark, console)
         indexes = [RECORD_KEYS, *(keys_to_index(table, definition) for definition in secondary)]
