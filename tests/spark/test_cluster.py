@@ -223,18 +223,6 @@ def test_what_differs_on_an_executor_is_named(
     assert (problems == []) if problem is None else problems[0].startswith(problem)
 
 
-@pytest.fixture
-def spark_home(tmp_path: Path) -> Path:
-    """A Spark home of links: local-cluster writes its workers' directories into it."""
-    import pyspark
-
-    home = tmp_path / "spark"
-    home.mkdir()
-    for entry in Path(pyspark.__file__).parent.iterdir():
-        (home / entry.name).symlink_to(entry)
-    return home
-
-
 def worker_python(directory: Path, *, with_packages: bool) -> Path:
     """A Python without hudisql; with the packages of this one, or with none at all."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(directory)], check=True)
