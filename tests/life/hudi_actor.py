@@ -20,6 +20,8 @@ INDEXES = {
 }
 BY_METADATA = {**METADATA, "hoodie.enable.data.skipping": "true"}
 NOT_AT_ONCE = re.compile("HoodieWriteConflictException|HoodieLockException|Unable to acquire lock")
+NOT_IN_ORDER = re.compile("please rollback greater commits first")
+"""A restore that Apache Hudi refuses once it has planned it, beside a commit in flight."""
 BESIDE = {
     "hoodie.write.lock.wait_time_ms": "100",
     "hoodie.write.lock.num_retries": "1",
@@ -83,14 +85,21 @@ class HudiActor:
             f"retain_commits => 1, enable_metadata => {str(self.with_metadata).lower()})",
         )
 
-    def restore(self, table: LivingTable, savepoint: str) -> None:
-        """Restore the table; what was committed after the savepoint is gone.
+    def restore(self, table: LivingTable, savepoint: str) -> bool:
+        """Restore the table; what was committed after the savepoint is gone. False if that was refused.
 
         Of a metadata table that was made after the savepoint Apache Hudi 1.2 finds no completion time.
         """
         call = f"CALL rollback_to_savepoint(path => '{table.path}', instant_time => '{savepoint}')"
         with self.oracle.settings({"hoodie.metadata.enable": "false"}):
-            self.oracle.sql(call)
+            try:
+                self.oracle.sql(call)
+            except OracleError as error:
+                if not NOT_IN_ORDER.search(str(error)):
+                    raise
+                table.refusals.append(f"Apache Hudi: {error}")
+                return False
+        return True
 
     def check(self, table: LivingTable) -> None:
         """Apache Hudi reads the rows of the model."""

@@ -15,7 +15,8 @@ from hudisql.format.timeline.instant import InstantState
 from hudisql.services.rollback.savepoint import read_savepoint
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
-from tests.oracle.client import HudiOracle
+from hudisql.write.transaction.concurrency import FILE_SYSTEM_PROVIDER
+from tests.oracle.client import HudiOracle, OracleError
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.line_process import LineProcess
 from tests.oracle.shapes import SHAPES, bootstrap_shape
@@ -27,6 +28,11 @@ pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
 
 STORAGE = Storage()
 SHAPE = next(shape for shape in SHAPES if shape.table_type == "MERGE_ON_READ")
+SHARED = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.write.lock.provider": FILE_SYSTEM_PROVIDER,
+    "hoodie.cleaner.policy.failed.writes": "LAZY",
+}
 COMPACTION = "hoodie.metadata.enable=false,hoodie.compact.inline.max.delta.commits=1"
 
 
@@ -154,6 +160,27 @@ def test_an_interrupted_restore_of_one_is_completed_by_the_other(
     shutil.rmtree(table.path)
     shutil.copytree(changed, table.path)
     assert table.call("hudisql", "rollback_to_savepoint") == [(True,)]
+    assert table.notes() == before
+
+
+@pytest.mark.soak
+def test_hudisql_completes_a_restore_that_hudi_refuses_beside_a_commit_in_flight(
+    table: RestoredTable, committer: LineProcess
+) -> None:
+    before = table.notes()
+    table.call("hudisql", "create_savepoint")
+    assert crash(committer, table.path, 6, is_shared=True)
+    assert [each.state for each in table.opened.timeline.pending] == [InstantState.INFLIGHT]
+    for key, value in SHARED.items():
+        table.session.sql(f"SET {key} = {value}")
+    table.update("hudisql", 1)
+    for key in SHARED:
+        table.session.sql(f"RESET {key}")
+    with pytest.raises(OracleError, match="Found in-flight commits after time"):
+        table.call("hudi", "rollback_to_savepoint")
+    assert {each.action for each in table.opened.timeline.pending} == {"deltacommit", "restore", "rollback"}
+    assert table.call("hudisql", "rollback_to_savepoint") == [(True,)]
+    assert table.opened.timeline.pending == ()
     assert table.notes() == before
 
 
