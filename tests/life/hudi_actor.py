@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
+from hudisql.services.rollback.savepoint import read_savepoint
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import WRITTEN_VERSION
 from tests.life.model import Values
 from tests.life.table import LivingTable, assert_same, by_id
@@ -76,6 +78,7 @@ class HudiActor:
         self._call(table, f"run_clustering(op => '{op}', path => '{table.path}', options => '{options}')")
 
     def clean(self, table: LivingTable, retained: int) -> None:
+        assert may_clean(table)
         self._call(table, f"run_clean(table => '{table.name}', retain_commits => {retained})")
 
     def archive(self, table: LivingTable, least: int) -> None:
@@ -118,7 +121,11 @@ class HudiActor:
 
     def _service_settings(self, table: LivingTable) -> dict[str, str]:
         enabled = str(self.with_metadata).lower()
-        return {"hoodie.metadata.enable": enabled, "hoodie.write.table.version": str(table.version)}
+        return {
+            "hoodie.metadata.enable": enabled,
+            "hoodie.write.table.version": str(table.version),
+            "hoodie.clean.automatic": str(may_clean(table)).lower(),
+        }
 
     def _service_options(self, table: LivingTable) -> str:
         return ",".join(f"{key}={value}" for key, value in self._service_settings(table).items())
@@ -136,8 +143,8 @@ class HudiActor:
             "hoodie.datasource.write.partitionpath.field": "dt",
             "hoodie.datasource.write.hive_style_partitioning": "true",
             "hoodie.datasource.write.table.type": table.opened.properties.table_type,
-            "hoodie.clean.automatic": str(number % 2 == 0).lower(),
-            "hoodie.clean.commits.retained": "2",
+            "hoodie.clean.automatic": str(number % 2 == 0 and may_clean(table)).lower(),
+            "hoodie.cleaner.commits.retained": "2",
             # Apache Hudi archives what replaced files that a savepoint has kept: it then reads them again.
             "hoodie.archive.automatic": str(number % 3 == 0 and not table.was_saved).lower(),
             "hoodie.keep.min.commits": "3",
@@ -159,3 +166,14 @@ class HudiActor:
         # Apache Hudi cannot make a record index of skeletons, whose instant times are no dates.
         can_index = RECORD_INDEX in properties.metadata_partitions or not properties.bootstrap_base_path
         return METADATA | (INDEXES if number % 3 and can_index else {})
+
+
+def may_clean(table: LivingTable) -> bool:
+    """False if a clean of Apache Hudi may delete files of a savepoint.
+
+    It deletes the directories of partitions whose file groups are all replaced, whatever is in them.
+    """
+    opened = table.opened
+    live = {found.partition_path for found in load_file_slices(opened)}
+    saved = [read_savepoint(opened, time).files for time in opened.timeline.savepoints]
+    return all(path in live for files in saved for path in files)

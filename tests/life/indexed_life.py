@@ -81,11 +81,12 @@ def check_indexes(table: LivingTable) -> tuple[str, ...]:
     different = [found for found in compare_listings(metadata) if found.differs]
     # A writer that was killed leaves files in the storage alone, a clean or rollback in the listing alone.
     is_interrupted = bool(metadata.table.timeline.pending)
-    assert [
+    wrong = [
         found
         for found in different
         if found.name in live or (found.listed_bytes is not None and not is_interrupted)
-    ] == []
+    ]
+    assert not wrong, wrong
     if RECORD_INDEX in metadata.indexes:
         assert_finds_all_keys(metadata)
     if COLUMN_STATS in metadata.indexes:

@@ -36,7 +36,7 @@ from hudisql.format.timeline.instant import (
 from hudisql.table.hudi_table import WRITTEN_VERSION
 from hudisql.table.timeline.completion_times import completion_times
 from hudisql.write.transaction.concurrency import FILE_SYSTEM_PROVIDER
-from tests.life.hudi_actor import HudiActor
+from tests.life.hudi_actor import HudiActor, may_clean
 from tests.life.model import put
 from tests.life.service_calls import (
     archiving,
@@ -393,9 +393,12 @@ class RandomLife(RuleBasedStateMachine):
 
     @step(retained=some.integers(1, 3))
     @precondition(lambda self: self.hudi is not None)
-    def hudi_cleans(self, retained: int) -> None:
+    def hudi_cleans(self, retained: int) -> str:
         assert self.hudi is not None
+        if not may_clean(self.table):
+            return IDLE
         self.hudi.clean(self.table, retained)
+        return DONE
 
     @step(least=some.integers(2, 4))
     @precondition(lambda self: self.hudi is not None)

@@ -10,12 +10,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from hudisql.format.timeline.instant import CLEAN, Instant, InstantState
 from hudisql.services.clean.clean_action import run_clean, schedule_clean
 from hudisql.services.clean.clean_metadata import read_clean_metadata
 from hudisql.services.clean.clean_plan import CleanOptions, CleanPolicy, read_clean_plan
+from hudisql.services.rollback.savepoint import read_savepoint
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
@@ -224,3 +226,38 @@ def test_source_files_go_as_apache_hudi_deletes_them(
         assert_same_rows(
             session.sql("SELECT * FROM oracle.with_sources").arrow(), oracle.read(made.path), sort_by=["seq"]
         )
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("version", [6, 9])
+def test_apache_hudi_alone_deletes_a_dropped_partition_that_a_savepoint_names(
+    request: pytest.FixtureRequest, version: int, tmp_path: Path
+) -> None:
+    """A fault of Apache Hudi's own: hudisql has no part in this table."""
+    hudi: HudiOracle = request.getfixturevalue("oracle_015" if version == 6 else "oracle_120")
+    path = str(tmp_path / "table")
+    options = {
+        "hoodie.table.name": "saved",
+        "hoodie.write.table.version": str(version),
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.datasource.write.partitionpath.field": "dt",
+        "hoodie.clean.automatic": "false",
+    }
+    rows = pa.table({"id": [1, 2], "note": ["a", "b"], "ts": [1, 1], "dt": ["a", "b"]})
+    hudi.upsert(rows, path, options)
+    (saved,) = (commit.timestamp for commit in open_table(Storage(), path).timeline.commits)
+    with hudi.settings({"hoodie.metadata.enable": "false"}):
+        hudi.sql(f"CALL create_savepoint(path => '{path}', commit_time => '{saved}')")
+    assert sorted(read_savepoint(open_table(Storage(), path), saved).files) == ["a", "b"]
+    dropped = {
+        "hoodie.datasource.write.operation": "delete_partition",
+        "hoodie.datasource.write.partitions.to.delete": "a",
+    }
+    hudi.write(rows.slice(0, 1), path, {**options, **dropped})
+    for _ in range(2):
+        hudi.upsert(rows.slice(1), path, options)
+    assert Path(path, "a").exists()
+    cleans = {"hoodie.clean.automatic": "true", "hoodie.cleaner.commits.retained": "1"}
+    hudi.upsert(rows.slice(1), path, {**options, **cleans})
+    assert not Path(path, "a").exists()
