@@ -112,7 +112,8 @@ def _prepare(
 ) -> PreparedWrite:
     check_agreement(given, table, table.name)
     check_writable(table)
-    config = HudiConfig({name.lower(): value for name, value in given.settings.items()}.get)
+    settings = {name.lower(): value for name, value in given.settings.items()}
+    config = HudiConfig(settings.get, settings.keys)
     by_stored_keys = _has_stored_keys(table, schema) and given.operation in _BY_KEY and not overwrites
     operation = given.operation if by_stored_keys else effective_operation(table, given.operation)
     # Hudi upserts also into the table that mode("overwrite") makes again.

@@ -111,7 +111,9 @@ class CommittingWriter(DataSourceArrowWriter):
         try:
             files = self._files_of(messages)
             refuse_unreadable_paths(self._commit.table, {file.partition_path for file in files})
-            finish_commit(self._commit, files, self._schema, self._prepared.overwrite)
+            prepared = self._prepared
+            extra_metadata = prepared.options.extra_metadata
+            finish_commit(self._commit, files, self._schema, prepared.overwrite, extra_metadata)
         except BaseException:
             self._roll_back()
             raise

@@ -180,6 +180,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
     "options": (
         "insert_options",
         "known_settings",
+        "extra_metadata",
         "unserved_settings",
         "table_settings",
         "writer_settings",

@@ -8,7 +8,7 @@ session, TBLPROPERTIES, a data source's options). Invalid values are errors that
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -55,9 +55,13 @@ class ConfigKey(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class HudiConfig:
-    """The settings of one statement or write; `lookup` gives the text of one, or the given default."""
+    """The settings of one statement or write; `lookup` gives the text of one, or the given default.
+
+    `names` gives the names of those that are set, where they are known.
+    """
 
     lookup: Lookup
+    names: Callable[[], Iterable[str]] = tuple
 
     def get(self, key: ConfigKey[T], default: str | None = None) -> T:
         """The value of a setting; `default` replaces the key's default. Raises SettingsError."""
@@ -82,11 +86,14 @@ class HudiConfig:
 
     def under(self, values: Mapping[str, str]) -> HudiConfig:
         """The same settings, overridden by `values`."""
-        return HudiConfig(lambda name, default: values.get(name) or self.lookup(name, default))
+        return HudiConfig(
+            lambda name, default: values.get(name) or self.lookup(name, default),
+            lambda: {*self.names(), *values},
+        )
 
     def over(self, values: Callable[[str], str | None]) -> HudiConfig:
         """The same settings, with `values` as defaults of unset settings."""
-        return HudiConfig(lambda name, default: self.lookup(name, values(name) or default))
+        return HudiConfig(lambda name, default: self.lookup(name, values(name) or default), self.names)
 
 
 def config_of_session(spark: SparkSession) -> HudiConfig:

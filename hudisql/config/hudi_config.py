@@ -78,6 +78,12 @@ COMBINE_BEFORE_INSERT: Final = flag_key(
     "an INSERT writes only the newest of several rows with one key; unset: true for SQL on tables with an "
     "ordering column, else false",
 )
+COMMIT_METADATA_PREFIX: Final = text_key(
+    "hoodie.datasource.write.commitmeta.key.prefix",
+    "settings, TBLPROPERTIES and write options whose names begin with this text are stored in the commit's "
+    "extra metadata (`CALL show_commit_extra_metadata`)",
+    "_",
+)
 WRITE_OPERATION: Final[ConfigKey[str]] = ConfigKey(
     "hoodie.datasource.write.operation",
     "upsert \\| insert \\| bulk_insert \\| insert_overwrite \\| insert_overwrite_table",

@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from hudisql.config.hudi_config import CONFIG_KEYS, SYNC
+from hudisql.config.hudi_config import COMMIT_METADATA_PREFIX, CONFIG_KEYS, SYNC
 from hudisql.console import Console
 from hudisql.errors import InvalidArgumentError
 
@@ -64,9 +64,15 @@ def warn_of_settings(console: Console, values: Mapping[str, str], origin: str) -
     _say(console, misspelt_settings(values), origin)
 
 
-def warn_of_properties(console: Console, values: Iterable[str], origin: str) -> None:
-    """Warn of TBLPROPERTIES that are probably misspelt or unknown names of Hudi; they are not changed."""
-    names = list(values)
+def warn_of_properties(
+    console: Console, values: Iterable[str], origin: str, table_properties: Mapping[str, str]
+) -> None:
+    """Warn of TBLPROPERTIES that are probably misspelt or unknown names of Hudi; they are not changed.
+
+    `table_properties` are all of the table: some that commits store are known by their prefix.
+    """
+    prefix = table_properties.get(COMMIT_METADATA_PREFIX.name, COMMIT_METADATA_PREFIX.default)
+    names = [name for name in values if not name.startswith(prefix)]
     misspelt = misspelt_properties(names)
     _say(console, misspelt, origin)
     for name in names:

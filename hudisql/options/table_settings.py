@@ -6,13 +6,14 @@ commit uses it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from hudisql.config.config_key import HudiConfig
 from hudisql.config.hudi_config import SYNC
 from hudisql.format.table_properties import KEY_GENERATOR_PREFIXES
 from hudisql.options.unserved_settings import SAID_BY_THE_TABLE
+from hudisql.spark.jvm import setting_names
 from hudisql.table.hudi_table import HudiTable
 
 if TYPE_CHECKING:
@@ -33,7 +34,13 @@ def settings_of(context: Context, table: HudiTable, parameters: Mapping[str, str
             return of_table
         return context.setting(key, of_table)
 
-    return HudiConfig(lookup)
+    return HudiConfig(lookup, lambda: {*own, *_names_of_session(context)})
+
+
+def _names_of_session(context: Context) -> Collection[str]:
+    """The names of the settings that `context.setting` has values of."""
+    spark = context.started_spark
+    return context.settings.conf.keys() if spark is None else setting_names(spark)
 
 
 def syncs_after_commit(config: HudiConfig) -> bool:

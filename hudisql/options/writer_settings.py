@@ -44,6 +44,7 @@ from hudisql.config.hudi_config import (
 from hudisql.errors import SettingsError, UnsupportedTableError
 from hudisql.format.keys.bucket_rules import BucketRules, bucket_rules
 from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
+from hudisql.options.extra_metadata import extra_metadata
 from hudisql.options.unserved_settings import refuse_logical_timestamps, refuse_unserved_writes
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.kept_metadata_table import has_kept_indexes
@@ -135,6 +136,7 @@ def write_options_by(
         index=index,
         key_generator=key_generator_of(table, lambda key: _given(config, table, key)),
         complex_keys=uses_complex_key_encoding(table),
+        extra_metadata=extra_metadata(config),
         driver_max_bytes=config.get(DRIVER_MAX_BYTES),
     )
 

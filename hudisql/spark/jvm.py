@@ -91,6 +91,12 @@ def session_state(spark: SparkSession) -> Any:
     return java_session(spark).sessionState()
 
 
+def setting_names(spark: SparkSession) -> list[str]:
+    """The names of all settings that the session has values of, asked for at once."""
+    names = java_session(spark).conf().getAll().keys().mkString("\n")
+    return str(names).splitlines()
+
+
 def metastore_uris(spark: SparkSession) -> str:
     """The addresses of the metastore service that is Spark's catalog, "" if it has another catalog."""
     if spark.conf.get("spark.sql.catalogImplementation", "in-memory") != "hive":

@@ -70,10 +70,13 @@ def test_misspelt_settings_are_told_of_wherever_they_are_given(
         "ALTER TABLE changes.typo SET TBLPROPERTIES ('hoodie.index.typ' = 'SIMPLE', tableType = 'cow',"
         " 'hoodie.lake.trips.consume.mode' = 'LATEST', 'hoodie.wholly.new' = '1')"
     )
+    session.sql(
+        "ALTER TABLE changes.typo SET TBLPROPERTIES ('hoodie.note.a' = '1',"
+        " 'hoodie.datasource.write.commitmeta.key.prefix' = 'hoodie.note.')"
+    )
+    session.sql("ALTER TABLE changes.typo SET TBLPROPERTIES ('hoodie.note.b' = '1')")
     rows = session.spark.sql("SELECT 'n' AS id, 1 AS seq, '2024-03-01' AS dt")
     session.write(rows, table.name, **{"hoodie.upsert.shuffle.paralelism": "2"})
-    session.write(rows, table.name, **{"hoodie.datasource.write.commitmeta.key.prefix": "note_"})
-    assert "commitmeta.key.prefix = note_ has no effect" in said.pop()
     with pytest.raises(InvalidArgumentError) as caught:
         session.write(rows, table.name, **{"precombinefeld": "seq"})
     assert caught.value.hint == "did you mean 'preCombineField'?"

@@ -27,6 +27,7 @@ from hudisql.table.hudi_table import HudiTable
 PREFIXES = ("hoodie.datasource.write.", "hoodie.datasource.insert.", "hoodie.sql.", "hoodie.spark.sql.")
 WRITE = "hoodie.datasource.write."
 SERVED = {
+    f"{WRITE}commitmeta.key.prefix",
     f"{WRITE}insert.drop.duplicates",
     f"{WRITE}operation",
     f"{WRITE}reconcile.schema",
@@ -57,7 +58,6 @@ REFUSED = {
     f"{WRITE}slash.separated.date.partitioning": "true",
 }
 NO_EFFECT_ON_ROWS = {
-    f"{WRITE}commitmeta.key.prefix": "annotations of a commit",
     f"{WRITE}partitions.to.delete": "for the operation delete_partition alone, which is refused",
     f"{WRITE}row.writer.enable": "how Hudi's bulk insert computes the rows",
     f"{WRITE}secondarykey.column": "an index of Hudi 1.x, which hudisql does not write",

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
+from hudisql.table.timeline.instant_files import read_extra_metadata
 from hudisql.write.transaction.markers import list_markers
 from tests.spark_versions import needs_spark
 
@@ -135,3 +136,14 @@ def test_what_the_writer_cannot_do_is_refused_by_name(spark: Any, table: str) ->
         with pytest.raises(PySparkException, match=f"(?s){said}"):
             rows.write.format("hudi").options(**options).mode(mode).save(table)
         assert _actions(table) == ["commit"], said
+
+
+def test_options_that_begin_with_the_prefix_are_stored_in_the_commit(spark: Any, table: str) -> None:
+    options = {"hoodie.datasource.write.commitmeta.key.prefix": "job.", "job.Id": "17"}
+    for operation in ("bulk_insert", "upsert"):
+        writer = _fresh(spark, table).write.format("hudi").option(OPERATION, operation)
+        writer.options(**options).mode("append").save(table)
+        opened = open_table(Storage(), table)
+        (stored,) = read_extra_metadata(opened, [opened.timeline.commits[-1]])
+        assert stored.keys() == {"schema", "job.id"}
+        assert stored["job.id"] == "17"

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from hudisql.config.hudi_config import COMMIT_METADATA_PREFIX
 from hudisql.errors import InvalidArgumentError
 from hudisql.format import table_properties as keys
 from hudisql.options.known_settings import misspelt_properties
@@ -69,9 +70,12 @@ class FrameOptions:
 def read_frame_options(operation: str | None, options: Mapping[str, str]) -> FrameOptions:
     """Parse the options; `operation` is the caller's argument, which an option may also give.
 
-    Raises InvalidArgumentError for unknown options and operations, and for contradictions.
+    Those that the commit stores may have any name, in lower case as in Spark's writers. Raises
+    InvalidArgumentError for unknown options and operations, and for contradictions.
     """
     definition, settings = {}, {}
+    by_name = {name.lower(): str(value) for name, value in options.items()}
+    prefix = by_name.get(COMMIT_METADATA_PREFIX.name, COMMIT_METADATA_PREFIX.default)
     for name, value in options.items():
         lower = name.lower()
         if lower in (OPERATION, PATH):
@@ -81,15 +85,19 @@ def read_frame_options(operation: str | None, options: Mapping[str, str]) -> Fra
             if lower in PARTITIONS and ":" in str(value):
                 # A custom key generator's fields with their kinds, which its tables do not store.
                 settings[name] = str(value)
+        elif prefix and lower.startswith(prefix):
+            settings[lower] = str(value)
         elif not lower.startswith(("hoodie.", "hudisql.")):
             meant = misspelt_properties([name]).get(name)
             raise InvalidArgumentError(
                 f"'{name}' is not an option of a write",
-                hint=f"did you mean '{meant}'?" if meant else "options begin with hoodie. or hudisql.",
+                hint=f"did you mean '{meant}'?"
+                if meant
+                else "options begin with hoodie. or hudisql., those that the commit stores with the value "
+                f"of {COMMIT_METADATA_PREFIX}, in lower case",
             )
         else:
             settings[name] = str(value)
-    by_name = {name.lower(): str(value) for name, value in options.items()}
     return FrameOptions(_operation_of(operation, by_name), by_name.get(PATH), definition, settings)
 
 

@@ -26,6 +26,7 @@ from hudisql.errors import (
 )
 from hudisql.format import table_properties as keys
 from hudisql.format.schema.internal_schema import arrow_schema
+from hudisql.options.extra_metadata import extra_metadata
 from hudisql.options.known_settings import warn_of_properties
 from hudisql.options.table_call import TableCall
 from hudisql.options.table_settings import settings_of, syncs_after_commit
@@ -172,7 +173,8 @@ def _set_properties(
         values = {name: value for name, value in values.items() if name.upper() != _EXTERNAL}
     comment = values.pop("comment", None)
     configuration = properties_of_table(table, values)
-    warn_of_properties(context.console, values, f"ALTER TABLE {entry.full_name}")
+    properties = {**entry.parameters, **values}
+    warn_of_properties(context.console, values, f"ALTER TABLE {entry.full_name}", properties)
     if configuration:
         _update_configuration(context, entry, table, configuration)
     if comment is not None:
@@ -186,7 +188,7 @@ def _set_properties(
             parameters.pop("comment")
         alter_guarded(context.metastore, each, replace(each, parameters=parameters))
     if ICEBERG_SYNC.name in values:
-        settings = settings_of(context, table, {**entry.parameters, **values})
+        settings = settings_of(context, table, properties)
         TableCall(context, table, entry, settings).publish()
 
 
@@ -245,7 +247,7 @@ def _drop_partitions(
     table = table.listed_once()
     added = partial(added_among, context.metastore, table, entry)
     if partitions := choose(table, added):
-        commit = commit_without_partitions(table, partitions, concurrency)
+        commit = commit_without_partitions(table, partitions, concurrency, extra_metadata(settings))
         _committed(context, entry, table, settings, commit)
 
 

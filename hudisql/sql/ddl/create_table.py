@@ -293,7 +293,8 @@ def _free_name(
 ) -> tuple[str, str] | None:
     """Database and name of the new table; None if it exists and IF NOT EXISTS was given."""
     check_properties(definition.properties)
-    warn_of_properties(context.console, definition.properties, f"CREATE TABLE {statement.table}")
+    properties = definition.properties
+    warn_of_properties(context.console, properties, f"CREATE TABLE {statement.table}", properties)
     database, name = context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))
     _check_name(database, name)
     if context.metastore.get_table(database, name) is None:

@@ -185,6 +185,7 @@ def _drop_file_groups(plan: DmlPlan, dropped: FileGroupsToDrop) -> WriteResult:
             concurrency=options.concurrency,
             changed={(path, file_id) for path, ids in dropped.groups.items() for file_id in ids},
             checkpoint=options.checkpoint,
+            extra_metadata=options.extra_metadata,
         )
     return replace(result, deleted=deleted)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from hudisql.catalog.metastore_table import READ_OPTIMIZED_SUFFIX, MetastoreTable, is_read_optimized
 from hudisql.config.config_key import HudiConfig
@@ -25,8 +25,6 @@ from hudisql.write.transaction.commit import check_writable
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-
-_ANNOTATIONS: Final = "hoodie.datasource.write.commitmeta.key.prefix"
 
 
 @dataclass(frozen=True)
@@ -69,11 +67,6 @@ class StatementScope:
         Called once per plan. Raises SettingsError, UnsupportedTableError.
         """
         options = write_options(self.context, table, self.settings)
-        if prefix := self.settings.lookup(_ANNOTATIONS, ""):
-            self.context.console.warning(
-                f"{self.table_label}: {_ANNOTATIONS} = {prefix} has no effect: the commit does not store the "
-                "settings of that prefix"
-            )
         return replace(options, checkpoint=self.context.checkpoint)
 
 

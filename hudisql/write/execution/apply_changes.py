@@ -103,6 +103,7 @@ def apply_changes(
         concurrency=options.concurrency,
         changed=counted.changed,
         checkpoint=options.checkpoint,
+        extra_metadata=options.extra_metadata,
         begun=begun,
         has_task_attempts=False,
     )
@@ -122,6 +123,7 @@ def _commit_no_change(
         lambda _: [],
         concurrency=options.concurrency,
         checkpoint=options.checkpoint,
+        extra_metadata=options.extra_metadata,
     )
 
 
@@ -157,6 +159,7 @@ def _apply_cached(
             concurrency=options.concurrency,
             changed=counted.changed,
             checkpoint=options.checkpoint,
+            extra_metadata=options.extra_metadata,
             begun=begun,
         )
         return replace(result, combined=result.combined + counted.combined)

@@ -79,6 +79,7 @@ def bulk_insert_rows(
         overwrite,
         concurrency=options.concurrency,
         checkpoint=options.checkpoint,
+        extra_metadata=options.extra_metadata,
     )
 
 

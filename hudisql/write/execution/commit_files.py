@@ -76,13 +76,15 @@ def commit_files(
     concurrency: Concurrency = SINGLE_WRITER,
     changed: Collection[FileGroup] = (),
     checkpoint: CommitCheckpoint | None = None,
+    extra_metadata: Mapping[str, str] = NO_EXTRA_METADATA,
     begun: Begun | None = None,
     has_task_attempts: bool = True,
 ) -> WriteResult:
     """Commit the files that `write` writes; nothing is visible before.
 
     `schema` becomes the table's schema, `changed` are the file groups whose rows the commit changes. Without
-    files, `overwrite` and `checkpoint` there is no commit. `begun` is called before `write`. Without
+    files, `overwrite` and `checkpoint` there is no commit, whose metadata has `extra_metadata`. `begun` is
+    called before `write`. Without
     `has_task_attempts` `write` creates all files in this process. After any error the commit is rolled back.
     Raises WriteConflictError, UnsupportedTableError, StorageError.
     """
@@ -97,9 +99,9 @@ def commit_files(
     )
     files: list[WrittenFile] = []
     try:
-        extra_metadata = {} if begun is None else begun(commit)
+        of_begun = {} if begun is None else begun(commit)
         files = write(commit)
-        return finish_commit(commit, files, schema, overwrite, extra_metadata)
+        return finish_commit(commit, files, schema, overwrite, {**extra_metadata, **of_begun})
     except BaseException:
         rollback_commit(commit)
         if not has_task_attempts:

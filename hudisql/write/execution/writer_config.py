@@ -4,6 +4,7 @@ need.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -31,6 +32,7 @@ class WriteOptions:
     - `key_generator`: makes partition paths where they are not the values of the partition columns.
     - `complex_keys`: record keys are `column:value` pairs.
     - `checkpoint`: the place of the pull whose rows are written; the commit keeps it, even without rows.
+    - `extra_metadata`: entries of the settings that the commit keeps (`hudisql.options.extra_metadata`).
     - `driver_max_bytes`: few changes of slices of together so many bytes are written without Spark tasks.
     """
 
@@ -48,4 +50,5 @@ class WriteOptions:
     key_generator: KeyGenerator | None = None
     complex_keys: bool = False
     checkpoint: CommitCheckpoint | None = None
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
     driver_max_bytes: int = 8 << 20

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
@@ -48,7 +49,7 @@ def commit_internal_schema(
     """
     commit = begin_commit(table, ALTER_SCHEMA, concurrency=concurrency)
     version = replace(schema, version_id=int(commit.instant_time))
-    _complete(commit, arrow_schema(version), internal_schema=version)
+    _complete(commit, arrow_schema(version), extra_metadata={LATEST_SCHEMA_KEY: version.to_json()})
     return commit
 
 
@@ -70,11 +71,15 @@ def with_added_columns(table: HudiTable, added: pa.Schema, table_label: str) -> 
 
 
 def commit_without_partitions(
-    table: HudiTable, partitions: Sequence[TablePartition], concurrency: Concurrency = SINGLE_WRITER
+    table: HudiTable,
+    partitions: Sequence[TablePartition],
+    concurrency: Concurrency = SINGLE_WRITER,
+    extra_metadata: Mapping[str, str] | None = None,
 ) -> OpenCommit:
     """Drop the partitions by replacing all of their file groups; returns the completed commit.
 
-    Raises UnsupportedTableError, WriteConflictError, StorageError; the table is then as before.
+    The commit keeps `extra_metadata`. Raises UnsupportedTableError, WriteConflictError, StorageError; the
+    table is then as before.
     """
     commit = begin_commit(table, DELETE_PARTITION, replaces=True, concurrency=concurrency)
     try:
@@ -85,7 +90,8 @@ def commit_without_partitions(
     except BaseException:
         rollback_commit(commit)
         raise
-    _complete(commit, table.schema, {path: tuple(ids) for path, ids in replaced.items()})
+    of_partitions = {path: tuple(ids) for path, ids in replaced.items()}
+    _complete(commit, table.schema, of_partitions, extra_metadata=extra_metadata or {})
     return commit
 
 
@@ -93,12 +99,12 @@ def _complete(
     commit: OpenCommit,
     schema: pa.Schema,
     replaced: Mapping[str, tuple[str, ...]] | None = None,
-    internal_schema: InternalSchema | None = None,
+    extra_metadata: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    ids = {} if internal_schema is None else {LATEST_SCHEMA_KEY: internal_schema.to_json()}
+    own = {SCHEMA_KEY: avro_from_arrow(commit.table.in_files(schema), commit.table.name)}
     metadata = CommitMetadata(
         partition_to_write_stats={},
-        extra_metadata={SCHEMA_KEY: avro_from_arrow(commit.table.in_files(schema), commit.table.name), **ids},
+        extra_metadata={**own, **extra_metadata},
         operation_type=commit.operation_type,
         partition_to_replace_file_ids=replaced,
     )
