@@ -11,11 +11,17 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from hudisql.config.config_key import HudiConfig
+from hudisql.config.hudi_config import ALLOW_DUPLICATES
 from hudisql.errors import InvalidArgumentError, WriteRefusedError
 from hudisql.format.schema.meta_columns import IS_DELETED, PARTITION_PATH, RECORD_KEY, is_meta_column
 from hudisql.format.schema.spark_schema import arrow_from_spark_json, spark_type_name
 from hudisql.format.schema.type_widening import is_safe_widening
-from hudisql.options.insert_options import INSERT_OPERATIONS, InsertOperation, insert_dup_policy
+from hudisql.options.insert_options import (
+    INSERT_OPERATIONS,
+    InsertOperation,
+    insert_dup_policy,
+    merges_inserts,
+)
 from hudisql.options.known_settings import refuse_misspelt_options
 from hudisql.options.writer_settings import write_options_by
 from hudisql.sql.dataframe.frame_options import LOADS, FrameOptions, check_agreement, read_frame_options
@@ -165,6 +171,12 @@ def _refuse_what_needs_a_session(
     ):
         raise WriteRefusedError(
             f"{table.base_path}: this writer follows no policy for rows whose record key is stored",
+            hint="use hudisql.write_table(df, table, **options)",
+        )
+    if operation in INSERT_OPERATIONS and merges_inserts(config, table, cast(InsertOperation, operation)):
+        raise WriteRefusedError(
+            f"{table.base_path}: {ALLOW_DUPLICATES} = false is not supported by this writer, whose inserts "
+            "go to new files",
             hint="use hudisql.write_table(df, table, **options)",
         )
     if options.index.buckets is not None:

@@ -118,6 +118,12 @@ INSERT_DROP_DUPLICATES: Final = flag_key(
     "false",
     "the same as `hoodie.datasource.insert.dup.policy` = drop",
 )
+ALLOW_DUPLICATES: Final = flag_key(
+    "hoodie.merge.allow.duplicate.on.inserts",
+    "true",
+    "false: new rows of the operation insert that go into a small file replace its rows of their keys, as an "
+    "upsert does; rows in other files stay",
+)
 INSERT_DUP_POLICY: Final = choice_key(
     "hoodie.datasource.insert.dup.policy",
     "none",

@@ -12,6 +12,7 @@ from typing import Final, Literal, cast
 
 from hudisql.config.config_key import HudiConfig
 from hudisql.config.hudi_config import (
+    ALLOW_DUPLICATES,
     COLUMN_DROP,
     INSERT_DROP_DUPLICATES,
     INSERT_DUP_POLICY,
@@ -127,6 +128,15 @@ def insert_dup_policy(
             hint=f"SET {INSERT_OPERATION} = insert",
         )
     return cast(InsertDupPolicy, policy)
+
+
+def merges_inserts(config: HudiConfig, table: HudiTable, operation: InsertOperation) -> bool:
+    """True if new rows replace rows of their keys in the small files that take them.
+
+    Generated keys never meet. Raises SettingsError.
+    """
+    allowed = config.get(ALLOW_DUPLICATES)
+    return operation == "insert" and not allowed and not table.properties.generates_record_keys
 
 
 def overwrites_touched_partitions(config: HudiConfig) -> bool:

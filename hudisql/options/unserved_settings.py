@@ -58,17 +58,7 @@ _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "hoodie.datasource.write.record.merger.strategy": ("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",),
 }
-# By the operation of an insert that they concern.
-_INSERTS: Final[Mapping[str, tuple[str, str]]] = {
-    "insert": (
-        "hoodie.merge.allow.duplicate.on.inserts",
-        "SET hoodie.spark.sql.insert.into.operation = upsert replaces the rows of stored keys",
-    ),
-    "upsert": (
-        "hoodie.combine.before.upsert",
-        "SET hoodie.spark.sql.insert.into.operation = insert adds all rows",
-    ),
-}
+_COMBINE_BEFORE_UPSERT: Final = "hoodie.combine.before.upsert"
 _LOGICAL_TIMESTAMPS: Final = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
 _OF_STORED_KEYS: Final = (
     *("BLOOM", "GLOBAL_BLOOM"),
@@ -120,16 +110,17 @@ def refuse_unserved_writes(config: HudiConfig, properties: TableProperties) -> N
 
 
 def refuse_unserved_inserts(config: HudiConfig, operation: str) -> None:
-    """Raise SettingsError for a setting that asks for another treatment of keys than `operation` has.
+    """Raise SettingsError if an upsert is to keep several rows of one key.
 
-    Statements of another operation follow neither setting in Hudi, so they are no concern of them.
+    Other operations do not follow the setting in Hudi.
     """
-    key, way_out = _INSERTS.get(operation, ("", ""))
-    if key and config.lookup(key, "true").strip().lower() != "true":
+    text = config.lookup(_COMBINE_BEFORE_UPSERT, "true")
+    if operation == "upsert" and text.strip().lower() != "true":
         raise SettingsError(
-            f"{key} = {config.lookup(key, '')} is not supported for the operation {operation}: hudisql "
+            f"{_COMBINE_BEFORE_UPSERT} = {text} is not supported for the operation {operation}: hudisql "
             "writes with true",
-            hint=f"RESET {key}, or leave the option out; {way_out}",
+            hint=f"RESET {_COMBINE_BEFORE_UPSERT}, or leave the option out; SET "
+            "hoodie.spark.sql.insert.into.operation = insert adds all rows",
         )
 
 

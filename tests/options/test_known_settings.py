@@ -109,6 +109,4 @@ def test_settings_that_are_not_served_are_refused_by_name(session: Session, tabl
             pytest.raises(SettingsError, match=f"{key} = {value} is not supported"),
         ):
             table.run(statement)
-    with setting(session, "hoodie.merge.allow.duplicate.on.inserts", "false"):
-        table.run("UPDATE {t} SET seq = seq WHERE id = 'none'")
     assert len(table.rows()) == ROWS

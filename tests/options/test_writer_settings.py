@@ -140,14 +140,14 @@ def test_what_has_no_effect_on_rows_is_left_alone(key: str) -> None:
 
 def test_what_concerns_other_writes_or_tables_is_left_alone() -> None:
     values = {
-        "hoodie.merge.allow.duplicate.on.inserts": "false",
+        "hoodie.combine.before.upsert": "false",
         f"{WRITE}keygenerator.consistent.logical.timestamp.enabled": "true",
     }
     config = HudiConfig(lambda key, default: values.get(key, default))
-    for operation in ("upsert", "bulk_insert"):
+    for operation in ("insert", "bulk_insert"):
         refuse_unserved_inserts(config, operation)
-    with pytest.raises(SettingsError, match="inserts = false is not supported for the operation insert"):
-        refuse_unserved_inserts(config, "insert")
+    with pytest.raises(SettingsError, match="upsert = false is not supported for the operation upsert"):
+        refuse_unserved_inserts(config, "upsert")
     schema = pa.schema({"id": pa.int64(), "sub": pa.string(), "v": pa.timestamp("us", "UTC")})
     refuse_logical_timestamps(config, TABLE, schema)
 

@@ -147,3 +147,10 @@ def test_options_that_begin_with_the_prefix_are_stored_in_the_commit(spark: Any,
         (stored,) = read_extra_metadata(opened, [opened.timeline.commits[-1]])
         assert stored.keys() == {"schema", "job.id"}
         assert stored["job.id"] == "17"
+
+
+def test_inserts_that_replace_rows_of_small_files_are_refused(spark: Any, table: str) -> None:
+    key = "hoodie.merge.allow.duplicate.on.inserts"
+    writer = _fresh(spark, table).write.format("hudi").option(OPERATION, "insert").option(key, "false")
+    with pytest.raises(PySparkException, match=f"{key} = false is not supported by this writer"):
+        writer.mode("append").save(table)

@@ -21,7 +21,7 @@ from hudisql.format.schema.internal_columns import internal_column
 from hudisql.format.schema.spark_schema import quote_path
 from hudisql.format.table_properties import IGNORE_DEFAULTS
 from hudisql.read.merge.merge_mode import DEFAULT_MERGE_MODE, RecordMergeMode
-from hudisql.read.merge.partial_update import fills_rows
+from hudisql.read.merge.partial_update import fill_groups, fills_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -107,6 +107,25 @@ def newest_order(
         column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         is_first[1:] |= pc.not_equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
     return at.take(order), is_first
+
+
+def newest_rows(
+    rows: pa.Table,
+    key: Sequence[str],
+    ordering_fields: Sequence[str],
+    mode: RecordMergeMode,
+    *,
+    last_of_equals: bool = False,
+) -> pa.Table:
+    """The newest row of each key as `newest_first` has it. By a partial update mode it takes values that it
+    lacks from the others.
+    """
+    if not rows.num_rows:
+        return rows
+    order, is_first = newest_order(rows, key, ordering_fields, last_of_equals=last_of_equals)
+    if not fills_rows(mode):
+        return rows.take(order.filter(pa.array(is_first)))
+    return fill_groups(rows.take(order), is_first, mode)
 
 
 def keep_newest(

@@ -19,7 +19,7 @@ from hudisql.config.hudi_config import DRIVER_MAX_BYTES
 from hudisql.errors import UnsupportedStatementError
 from hudisql.format.schema.internal_columns import refuse_internal_names
 from hudisql.format.schema.spark_schema import quote_name
-from hudisql.options.insert_options import evolves_schema, insert_dup_policy
+from hudisql.options.insert_options import evolves_schema, insert_dup_policy, merges_inserts
 from hudisql.options.unserved_settings import refuse_unserved_inserts
 from hudisql.read.files.predicates import Predicate, conjunction, split_conjuncts
 from hudisql.read.scan.arrow_scan import spark_struct
@@ -247,6 +247,8 @@ def plan_insert(
         refuse_unserved_inserts(scope.settings, write.operation)
         policy = insert_dup_policy(scope.settings, table, write.operation, is_sql=query is not None)
         write = replace(write, dup_policy=policy)
+        merges = merges_inserts(scope.settings, table, write.operation)
+        options = replace(options, merges_inserts=merges)
     return DmlPlan(scope, table, options, write, query)
 
 

@@ -25,8 +25,7 @@ from hudisql.read.merge.merge_mode import (
     merge_mode_of,
 )
 from hudisql.read.merge.merged_log_scanner import marked_deletes
-from hudisql.read.merge.partial_update import fill_groups, fills_rows
-from hudisql.read.merge.precombine import newest_order
+from hudisql.read.merge.precombine import newest_rows
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
@@ -162,14 +161,8 @@ def precombine_rows(
     there are no fields, it is the first, or with `last_of_equals` the last. By a partial update mode it takes
     values that it lacks from the others.
     """
-    if not rows.num_rows:
-        return rows
-    order, is_first = newest_order(
-        rows, (PARTITION, RECORD_KEY), ordering_fields, last_of_equals=last_of_equals
-    )
-    if not fills_rows(mode):
-        return rows.take(order.filter(pa.array(is_first)))
-    return fill_groups(rows.take(order), is_first, mode)
+    key = (PARTITION, RECORD_KEY)
+    return newest_rows(rows, key, ordering_fields, mode, last_of_equals=last_of_equals)
 
 
 def tag_few_rows(

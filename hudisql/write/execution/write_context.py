@@ -67,8 +67,9 @@ class WriteContext:
 
     With `appends` (merge-on-read) changes go to log files if these have the same effect;
     `merges_bootstrapped` is true if Apache Hudi would read skeletons with log files wrongly. With
-    `unique_new_keys` the results name the keys of several new rows. `has_task_attempts`: see `OpenCommit`.
-    With `change_log` merges log their changes.
+    `unique_new_keys` the results name the keys of several new rows. With `merges_inserts` all changes are
+    inserts, which replace rows of their keys in the slices that take them. `has_task_attempts`: see
+    `OpenCommit`. With `change_log` merges log their changes.
     """
 
     storage: Storage
@@ -91,6 +92,7 @@ class WriteContext:
     merges_bootstrapped: bool = False
     log_file_config: LogFileConfig = field(default_factory=LogFileConfig)
     unique_new_keys: bool = False
+    merges_inserts: bool = False
     has_task_attempts: bool = True
     change_log: ChangeLogConfig | None = None
 
@@ -184,6 +186,7 @@ def make_write_context(
         merges_bootstrapped=table.properties.get(UNSAFE_TYPES) is not None,
         log_file_config=options.log_file_config,
         unique_new_keys=options.unique_new_keys,
+        merges_inserts=options.merges_inserts,
         has_task_attempts=commit.has_task_attempts,
         change_log=_change_log_config(commit, options, schema),
     )

@@ -23,6 +23,7 @@ from hudisql.read.files.conform import conform_batch
 from hudisql.write.changes import CHANGE_COLUMNS, OPERATION, RECORD_KEY, RowOperation, change_schema
 from hudisql.write.execution.create_handle import CreateHandle, create_file_marker
 from hudisql.write.execution.late_attempts import fence_late_attempt
+from hudisql.write.execution.merged_inserts import merged_inserts
 from hudisql.write.execution.ordering_values import check_ordering_values
 from hudisql.write.execution.spillable_change_buffer import SpillableChangeBuffer
 from hudisql.write.execution.task_results import encode_written_files
@@ -129,6 +130,9 @@ def _merge(write_context: WriteContext, task: WriteTask, changes: pa.Table) -> l
     keeps_source_safe = not (write_context.merges_bootstrapped and task.file_slice.is_bootstrapped)
     if write_context.appends and keeps_source_safe and can_append(write_context.storage, merge, changes):
         return _append(write_context, task, merge, changes, started)
+    incoming = changes.num_rows
+    if write_context.merges_inserts:
+        changes = merged_inserts(write_context.storage, merge, changes)
     _check_change_log(task, write_context)
     kind_of_log = _marker_of_log(merge)
 
@@ -150,9 +154,9 @@ def _merge(write_context: WriteContext, task: WriteTask, changes: pa.Table) -> l
         deleted=merged.deleted,
         late_arriving=merged.late_arriving,
         moved=merged.moved,
-        combined=merged.combined,
+        combined=merged.combined + incoming - changes.num_rows,
         milliseconds=round((time.perf_counter() - started) * 1000),
-        changes=changes.num_rows,
+        changes=incoming,
         repeated_keys=merged.repeated_keys,
         change_logs=merged.change_logs,
         footer=merged.footer,

@@ -28,6 +28,7 @@ class WriteOptions:
     - `ordering_fields`: of several changes of one row, the one with the highest values is applied.
     - `sort_mode`, `sort_columns`: how a bulk insert sorts its rows; the columns take precedence.
     - `unique_new_keys`: new rows with the same record key and partition are refused.
+    - `merges_inserts`: the inserts replace rows of their keys in the file slices that take them.
     - `combines`: an INSERT writes only the newest of several rows with one key (None: the statement decides).
     - `key_generator`: makes partition paths where they are not the values of the partition columns.
     - `complex_keys`: record keys are `column:value` pairs.
@@ -45,6 +46,7 @@ class WriteOptions:
     sort_mode: SortMode = "partition"
     sort_columns: tuple[str, ...] = ()
     unique_new_keys: bool = False
+    merges_inserts: bool = False
     combines: bool | None = None
     index: RecordIndex = field(default_factory=RecordIndex)
     key_generator: KeyGenerator | None = None

@@ -90,3 +90,25 @@ def test_a_merge_mode_that_no_payload_class_stands_for_is_refused() -> None:
         with_payload_of_mode(both)
     both["hoodie.record.merge.mode"] = "event_time_ordering"
     assert with_payload_of_mode(both) == both
+
+
+@pytest.mark.parametrize("driver_bytes", ["8388608", "0"])
+def test_inserts_replace_rows_of_the_small_file_that_takes_them(
+    table: ChangedTable, driver_bytes: str
+) -> None:
+    rows = "VALUES ('k00', 100, '2024-03-01'), ('new', 2, '2024-03-01'), ('new', 1, '2024-03-01'), "
+    rows += "('k00', 7, '2024-03-09')"
+    with (
+        setting(table.session, "hudisql.driver.max.bytes", driver_bytes),
+        setting(table.session, "hoodie.spark.sql.insert.into.operation", "insert"),
+        setting(table.session, "hoodie.combine.before.insert", "false"),
+        setting(table.session, "hoodie.merge.allow.duplicate.on.inserts", "false"),
+    ):
+        counts = table.run(f"INSERT INTO {{t}} (id, seq, dt) {rows}")
+    assert (counts["inserted"], counts["updated"], counts["combined"]) == (2, 1, 1)
+    assert table.rows("id, seq, dt", "id IN ('k00', 'new')") == [
+        ("k00", 100, "2024-03-01"),
+        ("k00", 7, "2024-03-09"),
+        ("new", 2, "2024-03-01"),
+    ]
+    assert len(table.rows()) == ROWS + 2
