@@ -8,10 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.oracle.small_table import new_table_in_turn
+from tests.oracle.small_table import SCHEMA, TableInTurn, new_table_in_turn
 from tests.soak import parameters
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
@@ -56,6 +57,55 @@ def test_both_write_in_turn(
     table.theirs((11, 5, "theirs", "d2"))
     table.ours("CALL run_clustering(table => '{t}')")
     check(k11="theirs")
+    files = list(Path(path).glob("dt=*/*.parquet"))
+    assert files
+    assert not [each for each in files if "dt" in pq.read_schema(each).names]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("version", parameters([6, 9], in_ci=[6]))
+@pytest.mark.parametrize("made_by", ["CREATE TABLE", "CREATE TABLE AS", "session.write"])
+def test_tables_that_hudisql_makes_are_read_and_written_by_hudi(
+    request: pytest.FixtureRequest, session: Any, tmp_path: Path, version: int, made_by: str
+) -> None:
+    oracle = request.getfixturevalue("oracle_015" if version == 6 else "oracle_120")
+    path = str(tmp_path / "table")
+    name = f"made_{version}_{made_by.replace(' ', '_').replace('.', '_')}"
+    options = {
+        "hoodie.table.name": name,
+        "hoodie.write.table.version": str(version),
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.precombine.field": "seq",
+        "hoodie.datasource.write.partitionpath.field": "dt",
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+        "hoodie.datasource.write.drop.partition.columns": "true",
+    }
+    rows = "SELECT CAST(id AS INT) AS id, 1L AS seq, 'first' AS note, concat('d', id % 3) AS dt FROM range(9)"
+    properties = ", ".join(f"'{key}' = '{value}'" for key, value in options.items() if "field" not in key)
+    described = (
+        f"USING hudi PARTITIONED BY (dt) LOCATION '{path}' TBLPROPERTIES (primaryKey = 'id', "
+        f"preCombineField = 'seq', {properties})"
+    )
+    if made_by == "CREATE TABLE":
+        session.sql(f"CREATE TABLE {name} (id INT, seq BIGINT, note STRING, dt STRING) {described}")
+        session.sql(f"INSERT INTO {name} {rows}")
+    elif made_by == "CREATE TABLE AS":
+        session.sql(f"CREATE TABLE {name} {described} AS {rows}")
+    else:
+        session.write(session.spark.sql(rows), name, **{**options, "path": path})
+    table = TableInTurn(oracle, session, path, name, options)
+    table.notes |= dict.fromkeys(range(9), "first")
+    table.check()
+    table.ours("UPDATE {t} SET note = 'ours' WHERE id = 1")
+    table.theirs((0, 2, "theirs", "d0"), (9, 1, "new", "d3"))
+    table.check(k0="theirs", k1="ours", k9="new")
+    table.ours("INSERT INTO {t} VALUES (9, 2, 'again', 'd3'), (10, 1, 'new', 'd4')")
+    oracle.upsert(
+        pa.table({"id": [2], "seq": [2], "note": ["plain"], "dt": ["d2"]}, schema=SCHEMA),
+        path,
+        {"hoodie.table.name": name},
+    )
+    table.check(k2="plain", k9="again", k10="new")
     files = list(Path(path).glob("dt=*/*.parquet"))
     assert files
     assert not [each for each in files if "dt" in pq.read_schema(each).names]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, StructField, StructType
@@ -253,3 +254,19 @@ def test_an_option_makes_a_table_without_meta_columns(spark: Any, tmp_path: Path
     assert spark.read.format("hudi").load(str(path)).count() == rows.count()
     with pytest.raises(PySparkException, match="contradicts the table trips, which has 'false'"):
         _save(rows, path, {"hoodie.populate.meta.fields": "true"})
+
+
+def test_files_lack_the_partition_columns_if_the_options_say_so(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    rows = spark.createDataFrame(TRIPS, COLUMNS).select("city", *COLUMNS[:-1])
+    dropping = {**KEYED, f"{WRITE}.drop.partition.columns": "true"}
+    _save(rows, path, dropping)
+    _save(rows.where("rider = 'rider-D'").withColumn("fare", rows.fare * 10), path, KEYED)
+    assert dict(_fares(spark, path))["rider-D"] == 339.0
+    read = spark.read.format("hudi").load(str(path))
+    assert sorted(row[0] for row in read.select("city").collect()) == sorted(row[5] for row in TRIPS)
+    files = list(path.rglob("*.parquet"))
+    assert len(files) == 4
+    assert not [each for each in files if "city" in pq.read_schema(each).names]
+    with pytest.raises(PySparkException, match=r"columns = 'false' contradicts the table"):
+        _save(rows, path, {**KEYED, f"{WRITE}.drop.partition.columns": "false"})

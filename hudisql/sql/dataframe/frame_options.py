@@ -53,6 +53,7 @@ _OF_THE_TABLE: Final = frozenset(
         *(*PRIMARY_KEY, *TYPE, *ORDERING, *PAYLOAD, *MERGE_MODE, *PARTITIONS, *KEY_GENERATOR, *NAMES),
         *(keys.HIVE_STYLE_PARTITIONING, keys.URL_ENCODE_PARTITIONING, keys.DATABASE_NAME),
         *(keys.WRITE_VERSION, keys.CDC_ENABLED, keys.CDC_MODE, keys.POPULATE_META_FIELDS),
+        keys.DROP_PARTITION_COLUMNS,
     }
 )
 
@@ -172,6 +173,8 @@ def _own_value(table: HudiTable, name: str, table_label: str) -> tuple[str, ...]
         return (str(properties.cdc_enabled).lower(),)
     if name == keys.POPULATE_META_FIELDS:
         return (str(properties.populate_meta_fields).lower(),)
+    if name == keys.DROP_PARTITION_COLUMNS:
+        return (str(properties.drop_partition_columns).lower(),)
     flag = (
         properties.hive_style_partitioning
         if name == keys.HIVE_STYLE_PARTITIONING

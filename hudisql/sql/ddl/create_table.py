@@ -35,7 +35,7 @@ from hudisql.format import table_properties as keys
 from hudisql.format.schema.avro_schema import LOCAL_TIMESTAMP
 from hudisql.format.schema.meta_columns import is_meta_column
 from hudisql.format.schema.spark_schema import spark_json_from_arrow, spark_type_name
-from hudisql.format.table_properties import POPULATE_META_FIELDS
+from hudisql.format.table_properties import DROP_PARTITION_COLUMNS, POPULATE_META_FIELDS
 from hudisql.options.insert_options import check_load_operation
 from hudisql.options.known_settings import warn_of_properties
 from hudisql.options.table_call import TableCall, open_session_table
@@ -468,6 +468,11 @@ def _differences(definition: TableDefinition, table: HudiTable) -> Iterator[str]
             POPULATE_META_FIELDS,
             definition.properties.get(POPULATE_META_FIELDS),
             str(properties.populate_meta_fields).lower(),
+        ),
+        (
+            DROP_PARTITION_COLUMNS,
+            definition.properties.get(DROP_PARTITION_COLUMNS),
+            str(properties.drop_partition_columns).lower(),
         ),
     ]
     if len(definition.columns) or definition.partition_columns:

@@ -21,6 +21,7 @@ from hudisql.sql.ddl.generator_options import check_generator
 from hudisql.sql.ddl.table_options import new_table
 from hudisql.sql.schema.table_definition import TableDefinition
 from hudisql.storage import Storage, join
+from hudisql.table.properties.dropped_columns import unwritten_dropped_columns
 from hudisql.table.properties.new_table import (
     make_timeline_directories,
     new_table_properties,
@@ -62,6 +63,11 @@ def plan_empty_table(definition: TableDefinition, database: str, name: str, tabl
             f"hudisql does not make {table_label} without meta columns "
             f"({keys.POPULATE_META_FIELDS}=false): {refused}",
             hint=f"leave {keys.POPULATE_META_FIELDS} out",
+        )
+    lacking = unwritten_dropped_columns(keys.TableProperties(values), definition.columns)
+    if lacking is not None:
+        raise UnsupportedTableError(
+            f"hudisql does not make {table_label}: {lacking}", hint=f"leave {keys.DROP_PARTITION_COLUMNS} out"
         )
     date_columns = check_generator(definition, values, table_label)
     rules = bucket_rules_of_new_table(definition.properties)

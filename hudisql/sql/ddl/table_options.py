@@ -60,12 +60,14 @@ _FIXED: Final = {
     keys.VERSION: "6",
     keys.TIMELINE_LAYOUT_VERSION: "1",
     keys.BASE_FILE_FORMAT: "parquet",
-    keys.DROP_PARTITION_COLUMNS: "false",
     keys.PARTITION_METAFILE_USE_BASE_FORMAT: "false",
     keys.TIMELINE_TIMEZONE: "utc",
     keys.ARCHIVE_DIRECTORY: ARCHIVE_DIRECTORY,
 }
-_OF_FILES: Final = (keys.CDC_ENABLED, keys.CDC_MODE, keys.POPULATE_META_FIELDS)
+_OF_FILES: Final = (
+    *(keys.CDC_ENABLED, keys.CDC_MODE, keys.POPULATE_META_FIELDS),
+    keys.DROP_PARTITION_COLUMNS,
+)
 _OF_THE_METASTORE: Final = (
     *(LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY, "transient_lastDdlTime", "bucketing_version"),
     *("numFiles", "totalSize", "numRows", "rawDataSize", "COLUMN_STATS_ACCURATE", "numPartitions"),
@@ -223,6 +225,7 @@ def new_table(definition: TableDefinition, database: str, name: str, others: Map
         is_url_encoded=_flag(
             given, keys.URL_ENCODE_PARTITIONING, _escapes_directories(definition, generator)
         ),
+        drops_partition_columns=_flag(given, keys.DROP_PARTITION_COLUMNS, False),
         others={
             **others,
             **(kept_generator_settings(given) if generator in _TRANSFORMING else {}),

@@ -47,6 +47,7 @@ class NewTable:
     key_generator_class: str | None = None
     is_hive_style: bool = True
     is_url_encoded: bool = False
+    drops_partition_columns: bool = False
     others: Mapping[str, str] = field(default_factory=dict)
     version: int = WRITTEN_VERSION
 
@@ -86,7 +87,7 @@ def _properties_of_version_6(table: NewTable) -> dict[str, str]:
         keys.CDC_ENABLED: table.others.get(keys.CDC_ENABLED, "false"),
         keys.ARCHIVE_DIRECTORY: ARCHIVE_DIRECTORY,
         keys.TIMELINE_LAYOUT_VERSION: str(LAYOUT_V1.version),
-        keys.DROP_PARTITION_COLUMNS: "false",
+        keys.DROP_PARTITION_COLUMNS: _flag(table.drops_partition_columns),
         keys.TIMELINE_TIMEZONE: "UTC",
         **({keys.RECORD_KEY_FIELDS: ",".join(table.record_key)} if table.record_key else {}),
         keys.NAME: table.name,

@@ -44,6 +44,7 @@ from hudisql.format.timeline.timeline_layout import METADATA_TABLE_NAME, SCHEMA_
 from hudisql.table.files.committed_slices import listing_after_commit
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.registered_partitions import refuse_registered
+from hudisql.table.properties.dropped_columns import unwritten_dropped_columns
 from hudisql.table.properties.table_configuration import names_metadata_table, reopened_with_entries
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.properties.virtual_keys import unwritten_rows
@@ -397,13 +398,8 @@ def check_writable(table: HudiTable, operation: str | None = None) -> None:
         reason = lacking
     elif properties.change_log_mode is not None and table.is_bootstrapped:
         reason = "it is bootstrapped and logs changes (hoodie.table.cdc.enabled=true)"
-    elif properties.drop_partition_columns and (
-        table.is_bootstrapped or table.is_merge_on_read or properties.cdc_enabled
-    ):
-        reason = (
-            "its files lack the partition columns (hoodie.datasource.write.drop.partition.columns=true), and "
-            "it is merge-on-read, bootstrapped or logs changes"
-        )
+    elif (dropped := unwritten_dropped_columns(properties, table.schema)) is not None:
+        reason = dropped
     elif properties.partition_metafile_use_base_format:
         reason = "its partition markers are parquet files (hoodie.partition.metafile.use.base.format=true)"
     elif payload_rule(properties.payload_class) is None:

@@ -425,6 +425,20 @@ def test_a_table_that_lies_at_the_location_is_registered_if_it_agrees(
             UnsupportedTableError,
             "makes tables with one ordering column",
         ),
+        *(
+            (
+                f"(id INT, v STRING, p {kind}) USING hudi PARTITIONED BY (p) TBLPROPERTIES (primaryKey='id', "
+                f"{more}'hoodie.datasource.write.drop.partition.columns'='true')",
+                UnsupportedTableError,
+                said,
+            )
+            for kind, more, said in (
+                ("STRING", "type='mor', ", r"drop.partition.columns=true\), and it is merge-on-read"),
+                ("STRING", "'hoodie.table.cdc.enabled'='true', ", "and it logs changes"),
+                ("STRING", "'hoodie.populate.meta.fields'='false', ", "its files lack the partition columns"),
+                ("INT", "", "and its partition column p is no STRING"),
+            )
+        ),
         (
             "(id INT) USING hudi TBLPROPERTIES (primaryKey='id', 'hoodie.table.version'='8')",
             UnsupportedTableError,
