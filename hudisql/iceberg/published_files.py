@@ -200,10 +200,25 @@ def _check_table(table: HudiTable) -> None:
 def _check_slice(table: HudiTable, file_slice: FileSlice) -> None:
     where = f"partition '{file_slice.partition_path}' of {table.base_path}"
     stored = file_slice.columns_in_base(table.schema)
-    if stored is not table.schema and not _same_names(stored, table.schema):
+    if stored is table.schema:
+        return
+    change = None
+    doubles = [
+        column.name
+        for old, column in zip(stored, table.schema, strict=False)
+        if (old.type, column.type) == (pa.float32(), pa.float64())
+    ]
+    if not _same_names(stored, table.schema):
+        change = "columns were renamed or dropped"
+    elif doubles:
+        change = (
+            f"the FLOAT column {doubles[0]} became a DOUBLE, whose values Hudi takes from the texts of the "
+            "floats (1.1) and Iceberg from their bits (1.100000023841858)"
+        )
+    if change is not None:
         name = file_slice.base_file.path if file_slice.base_file else file_slice.file_id
         raise UnsupportedTableError(
-            f"{where} is not published as Iceberg: {name} was written before columns were renamed or dropped",
+            f"{where} is not published as Iceberg: {name} was written before {change}",
             hint="rewrite its rows, for instance by UPDATE, or by CALL run_clustering",
         )
 

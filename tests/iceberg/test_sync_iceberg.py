@@ -321,3 +321,22 @@ def test_a_publication_that_fails_before_its_commit_leaves_the_state_before(
 
 def _fail(*_arguments: object) -> None:
     raise KeyboardInterrupt
+
+
+def test_floats_that_became_doubles_by_schema_on_read_are_not_published(session: Any, tmp_path: Path) -> None:
+    session.sql(
+        "CREATE TABLE doubled (id INT, x FLOAT) USING hudi TBLPROPERTIES (primaryKey = 'id') "
+        f"LOCATION '{tmp_path / 'doubled'}'"
+    )
+    session.sql("INSERT INTO doubled SELECT 1, CAST(1.1 AS FLOAT)")
+    publish(session, "doubled")
+    session.sql("SET hoodie.schema.on.read.enable = true")
+    try:
+        session.sql("ALTER TABLE doubled ALTER COLUMN x TYPE DOUBLE")
+        with pytest.raises(UnsupportedTableError, match="the FLOAT column x became a DOUBLE"):
+            publish(session, "doubled")
+        session.sql("UPDATE doubled SET x = x WHERE id = 1")
+    finally:
+        session.sql("RESET hoodie.schema.on.read.enable")
+    check_readers(session, "doubled")
+    assert hudisql_rows(session, "doubled") == hudisql_rows(session, "doubled", "x = 1.1D")
