@@ -60,7 +60,7 @@ def _procedures_page() -> Iterator[str]:
     yield ""
     yield "Made by `make docs` from the declarations in `hudisql/procedures/`; `CALL help()` prints the same."
     yield "Arguments are positional or `name => value`, or positional first and then by name, in the"
-    yield "places that Apache Hudi 1.2 gives them; names know no case; a `system.` prefix is accepted;"
+    yield "places that Apache Hudi 1.2 gives them; names know no case; a prefix such as `system.` is ignored;"
     yield "without arguments the brackets can be left out. A parameter of Hudi's that has no effect here is"
     yield "taken with a warning. Hudi ignores any other name; here that is an error with the nearest names:"
     yield "an argument that was misspelt must not be ignored."

@@ -87,7 +87,7 @@ def effect_of(context: Context, statement: ScriptStatement, text: str) -> Statem
 
 
 def _effect_of_call(call: st.CallStatement) -> StatementEffect:
-    name = call.procedure.lower().removeprefix("system.")
+    name = call.procedure.lower().rpartition(".")[2]
     named = {key.lower(): value for key, value in call.named}
     table = named.get("table") or (call.positional[0] if call.positional else None)
     parts = tuple(str(table).split(".")) if table else ()

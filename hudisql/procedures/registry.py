@@ -286,13 +286,13 @@ def load_procedures() -> Mapping[str, Procedure]:
 
 
 def find_procedure(name: str) -> Procedure:
-    """The procedure that CALL names, in any case, with or without the `system.` prefix.
+    """The procedure that CALL names, in any case: the name's last part, as Hudi takes it.
 
     Raises NoSuchProcedureError with the nearest names, or, for a procedure that only Apache Hudi has, with
     the reason.
     """
     procedures = load_procedures()
-    plain = name.lower().removeprefix("system.")
+    plain = name.lower().rpartition(".")[2]
     if plain in procedures:
         return procedures[plain]
     if plain in UNSUPPORTED:

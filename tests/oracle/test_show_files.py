@@ -89,3 +89,31 @@ def _parsed(value: Any) -> Any:
         return value
     # Decimals are bytes in Hudi's text of a record.
     return {key: each for key, each in json.loads(value).items() if key not in DECIMALS}
+
+
+@pytest.mark.usefixtures("lake_database")
+def test_invalid_parquet_files_of_partitions_and_instants_are_those_of_hudi(
+    session: Any, oracle_120: HudiOracle, tmp_path: Path
+) -> None:
+    path = tmp_path / "t"
+    session.sql(
+        "CREATE TABLE lake.torn (id INT, year STRING, month STRING) USING hudi "
+        f"TBLPROPERTIES (primaryKey = 'id') PARTITIONED BY (year, month) LOCATION '{path}'"
+    )
+    session.sql("INSERT INTO lake.torn VALUES (1, '2022', '01'), (2, '2022', '02'), (3, '2023', '01')")
+    for number, directory in enumerate(sorted(path.glob("year=*/month=*"))):
+        (directory / f"f{number}-0_0-0-0_2024030100000000{number}.parquet").write_bytes(b"torn")
+    for arguments, count in (
+        ("", 3),
+        (", partitions => 'year=2022'", 2),
+        (", partitions => 'year=2022/month=0'", 0),
+        (", partitions => 'year=2022/month=01,year=2023/month=01'", 2),
+        (", instants => '20240301000000001,20240301000000002'", 2),
+        (", partitions => 'year=2022', instants => '20240301000000002'", 0),
+    ):
+        call = f"CALL show_invalid_parquet(path => '{path}'{arguments})"
+        ours, theirs = (
+            sorted(row["path"] for row in rows)
+            for rows in (session.sql(call).arrow().to_pylist(), oracle_120.sql(call).to_pylist())
+        )
+        assert (ours, len(ours)) == (theirs, count), arguments

@@ -151,6 +151,11 @@ def test_every_procedure_of_hudi_is_there_or_refused_by_name() -> None:
         assert caught.value.hint == alternative
 
 
+@pytest.mark.parametrize("prefix", ["", "system.", "SYSTEM.", "spark_catalog.system.", "a.b.c."])
+def test_a_prefix_of_a_procedures_name_is_ignored_as_in_hudi(prefix: str) -> None:
+    assert find_procedure(f"{prefix}show_commits").name == "show_commits"
+
+
 def test_an_unknown_procedure_brings_the_nearest_names() -> None:
     with pytest.raises(NoSuchProcedureError) as caught:
         find_procedure("bootstrap_tabel")

@@ -129,7 +129,7 @@ CHANGES = [
     "ALTER TABLE newer.logs UNSET TBLPROPERTIES (payloadClass)",
     "ALTER TABLE newer.logs SET TBLPROPERTIES ('hoodie.write.table.version' = '8')",
     "CALL delete_marker(table => 'newer.logs', instant_time => '20240101000000000')",
-    "CALL repair_corrupted_clean_files(table => 'newer.cleaned', dry_run => false)",
+    "CALL repair_corrupted_clean_files(table => 'newer.cleaned')",
     "CALL ingest_table(table => 'newer.logs', topic => 't', bootstrap_servers => 'localhost:1')",
 ]
 

@@ -183,7 +183,7 @@ def _of_call(word: str, tokens: list[str], names: CatalogNames) -> Iterator[Cand
     last = tokens[-1]
     if last in ("(", ","):
         given = {name.lower() for name, arrow in pairwise(tokens) if arrow == "=>"}
-        for name in procedures.get(tokens[1].lower().removeprefix("system."), ()):
+        for name in procedures.get(tokens[1].lower().rpartition(".")[2], ()):
             if name not in given:
                 yield Candidate(f"{name} => ", "parameter")
     elif _is_open_string(last) and len(tokens) > 2 and tokens[-2] == "=>" and tokens[-3] in _TABLE_PARAMETERS:

@@ -1,8 +1,8 @@
-"""Procedures that repair a table's files; they only report unless `dry_run => false`.
+"""Procedures that repair a table's files; with `dry_run => true` they only report.
 
-Names, parameters and columns are those of Hudi 0.15 (`RepairAddpartitionmetaProcedure`,
-`RepairCorruptedCleanFilesProcedure`, `RepairOverwriteHoodiePropsProcedure`); the last two repair at once
-there, and only here have the parameter `dry_run`.
+Names, parameters, their defaults and columns are those of Hudi 0.15 (`RepairAddpartitionmetaProcedure`,
+`RepairCorruptedCleanFilesProcedure`, `RepairOverwriteHoodiePropsProcedure`); the first one only reports by
+default, and the others have the parameter `dry_run` here alone.
 """
 
 from __future__ import annotations
@@ -39,15 +39,22 @@ _FOLLOWED_BY_FILES: Final = (
 )
 
 
-def _dry_run_parameter() -> Any:
-    return parameter(True, help="only show what would be repaired")
+def _dry_run_parameter(default: bool) -> Any:
+    return parameter(default, help="only show what would be repaired")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RepairArguments(NamedTableArguments):
-    """The parameters of repairs that need only the table."""
+class RepairPartitionsArguments(NamedTableArguments):
+    """The parameters of `repair_add_partition_meta`."""
 
-    dry_run: bool = _dry_run_parameter()
+    dry_run: bool = _dry_run_parameter(True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepairCleanFilesArguments(NamedTableArguments):
+    """The parameters of `repair_corrupted_clean_files`."""
+
+    dry_run: bool = _dry_run_parameter(False)
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,9 @@ class RepairPartitionRow:
 
 
 @procedure("Marks directories with data files as partitions where the marker file is missing.")
-def repair_add_partition_meta(context: Context, arguments: RepairArguments) -> Iterable[RepairPartitionRow]:
+def repair_add_partition_meta(
+    context: Context, arguments: RepairPartitionsArguments
+) -> Iterable[RepairPartitionRow]:
     """A row for each directory; one that cannot be a partition stays unchanged. Raises NoSuchTableError,
     UnsupportedTableError, InvalidArgumentError for a table without commits, TableLockedError, StorageError.
     """
@@ -150,7 +159,7 @@ class RepairCleanFilesRow:
 
 @procedure("Deletes pending cleans whose plan cannot be read.")
 def repair_corrupted_clean_files(
-    context: Context, arguments: RepairArguments
+    context: Context, arguments: RepairCleanFilesArguments
 ) -> Iterable[RepairCleanFilesRow]:
     """One row. Raises NoSuchTableError, UnsupportedTableError, TableLockedError, StorageError."""
     from hudisql.format.timeline.instant import InstantState
@@ -189,7 +198,7 @@ class OverwritePropertiesArguments(NamedTableArguments):
     """The parameters of `repair_overwrite_hoodie_props`."""
 
     new_props_file_path: str = parameter(help="file with all the new properties of hoodie.properties")
-    dry_run: bool = _dry_run_parameter()
+    dry_run: bool = _dry_run_parameter(False)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from hudisql.config.config_key import split_names
 from hudisql.errors import InvalidArgumentError
-from hudisql.format.paths.file_names import parse_log_file_name
+from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.options.table_call import find_table
 from hudisql.procedures.registry import (
     Arguments,
@@ -229,8 +230,8 @@ class ShowInvalidParquetArguments(Arguments):
     parallelism: int | None = parameter_without_effect("files are read in threads, without Spark")
     limit: int = limit_parameter(100)
     needDelete: bool | None = parameter_without_effect("no file is deleted")  # noqa: N815 (Hudi's name)
-    partitions: str | None = parameter_without_effect("files of all partitions are shown")
-    instants: str | None = parameter_without_effect("files of all instants are shown")
+    partitions: str = parameter("", help="only these partitions and those below them, separated by commas")
+    instants: str = parameter("", help="only files of these instants, separated by commas")
     filter: str = filter_parameter()
 
 
@@ -246,19 +247,9 @@ def show_invalid_parquet(
     context: Context, arguments: ShowInvalidParquetArguments
 ) -> Iterable[InvalidParquetRow]:
     """A row for each file; their last bytes are read. Raises NoSuchTableError, StorageError."""
-
-    from hudisql.table.partitions.listed_partitions import list_partition_paths
-
     table = find_table(context, None, arguments.path)
     storage = table.storage
-    directories = [join(table.base_path, path) for path in list_partition_paths(table)]
-    listings = storage.list_directories(directories, missing_ok=True)
-    files = [
-        entry
-        for entries in listings
-        for entry in entries
-        if entry.name.endswith(".parquet") and not entry.is_directory and not entry.name.startswith(".")
-    ]
+    files = _parquet_files(table, split_names(arguments.partitions), split_names(arguments.instants))
     with ThreadPoolExecutor(_THREADS) as pool:
         is_parquet = pool.map(lambda file: _is_parquet(storage, file), files)
         invalid = (
@@ -272,6 +263,30 @@ def show_invalid_parquet(
 
 
 _THREADS = 16
+
+
+def _parquet_files(table: HudiTable, partitions: Sequence[str], instants: Sequence[str]) -> list[FileInfo]:
+    from hudisql.read.scan.partition_pruning import is_below
+    from hudisql.table.partitions.listed_partitions import list_partition_paths
+
+    paths = list_partition_paths(table)
+    if partitions:
+        paths = [path for path in paths if any(is_below(path, partition) for partition in partitions)]
+    directories = [join(table.base_path, path) for path in paths]
+    return [
+        entry
+        for entries in table.storage.list_directories(directories, missing_ok=True)
+        for entry in entries
+        if entry.name.endswith(".parquet")
+        and not entry.is_directory
+        and not entry.name.startswith(".")
+        and (not instants or _instant_of(entry.name) in instants)
+    ]
+
+
+def _instant_of(name: str) -> str | None:
+    parsed = parse_base_file_name(name)
+    return None if parsed is None else parsed.instant_time
 
 
 def _is_parquet(storage: Storage, file: FileInfo) -> bool:

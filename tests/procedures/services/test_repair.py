@@ -1,4 +1,4 @@
-"""CALL repair_…: each only looks unless it is told to repair, and refuses what would make another table."""
+"""CALL repair_…: each only looks if it is told so, and refuses what would make another table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.sql.changed_tables import ChangedTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
-REPAIR = ", dry_run => false"
+REPAIR, LOOK = ", dry_run => false", ", dry_run => true"
 
 
 def _call(table: ChangedTable, procedure: str, more: str = "") -> list[tuple[Any, ...]]:
@@ -29,9 +29,9 @@ def test_a_clean_whose_plan_is_corrupt_is_deleted(merge_on_read_table: ChangedTa
     ]
     for path in files:
         path.write_bytes(b"torn")
-    assert _call(table, "repair_corrupted_clean_files") == [(False,)]
+    assert _call(table, "repair_corrupted_clean_files", LOOK) == [(False,)]
     assert all(path.exists() for path in files)
-    assert _call(table, "repair_corrupted_clean_files", REPAIR) == [(True,)]
+    assert _call(table, "repair_corrupted_clean_files") == [(True,)]
     assert not any(path.exists() for path in files)
     table.run("DELETE FROM {t} WHERE seq = 1")
 
@@ -102,7 +102,5 @@ def test_properties_of_another_table_are_refused(
     new.write_text(before.replace(*change))
     assert new.read_text() != before
     with pytest.raises(error, match=message):
-        _call(
-            merge_on_read_table, "repair_overwrite_hoodie_props", f", new_props_file_path => '{new}'{REPAIR}"
-        )
+        _call(merge_on_read_table, "repair_overwrite_hoodie_props", f", new_props_file_path => '{new}'")
     assert properties.read_text() == before
