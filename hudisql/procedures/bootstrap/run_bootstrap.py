@@ -48,14 +48,18 @@ class RunBootstrapArguments(Arguments):
         help="Hudi's metadata-only, full-record or regex selector; the latter takes the options"
         " hoodie.bootstrap.mode.selector.regex and .regex.mode",
     )
-    key_generator_class: str = parameter(_SIMPLE_KEY_GENERATOR, help="simple, complex or nonpartitioned")
+    key_generator_class: str = parameter(
+        _SIMPLE_KEY_GENERATOR, help="simple, complex or nonpartitioned, by class or short name (SIMPLE)"
+    )
     full_bootstrap_input_provider: str = parameter(_FULL_INPUT_PROVIDER, help="not used")
     schema_provider_class: str = parameter("", help="not supported: the files give the schema")
     payload_class: str = parameter(_PAYLOAD, help="record payload of a MERGE_ON_READ table")
     parallelism: int = parameter(1500, help="most Spark tasks")
     enable_hive_sync: bool = parameter(False, help="register the table in the metastore")
     props_file_path: str = parameter("", help="properties file with more hoodie.* settings")
-    bootstrap_overwrite: bool = parameter(False, help="not supported: hudisql deletes no table here")
+    bootstrap_overwrite: bool = parameter(
+        False, help="taken if there is nothing at base_path: hudisql deletes no table here"
+    )
     options: Mapping[str, str] | None = parameter(None, help="hoodie.* settings, 'key=value,key=value'")
 
 
@@ -73,6 +77,8 @@ def call_run_bootstrap(context: Context, arguments: RunBootstrapArguments) -> It
     from hudisql.bootstrap.run.verified_bootstrap import bootstrap_table
 
     _refuse_what_only_hudi_does(arguments)
+    if arguments.bootstrap_overwrite:
+        _check_empty(context, arguments.base_path)
     request, findings = apply_options(_request_of(context, arguments), frozenset({"table_type"}))
     bootstrap_table(context, request, findings, verify=False, prints_warnings=True)
     return [RunBootstrapRow(0)]
@@ -129,9 +135,13 @@ def _refuse_what_only_hudi_does(arguments: RunBootstrapArguments) -> None:
         if value.upper() not in [value.upper() for value in values]:
             hint = f"it can be {values[0]}" if values[0] else "leave it out: the files give the schema"
             raise InvalidArgumentError(f"run_bootstrap: {name} '{value}' is not supported", hint=hint)
-    if arguments.bootstrap_overwrite:
+
+
+def _check_empty(context: Context, base_path: str) -> None:
+    path = context.storage.qualify(base_path)
+    if any(context.storage.list_directories([path], missing_ok=True)):
         raise InvalidArgumentError(
-            "run_bootstrap: bootstrap_overwrite => true would delete the directory at base_path",
+            f"run_bootstrap: bootstrap_overwrite => true would delete the directory {base_path}",
             hint="drop the table and remove its directory yourself, then call again",
         )
 

@@ -44,6 +44,7 @@ class CreateIndexArguments(IndexArguments):
         None, help="expr and the other options of an expression index of the column"
     )
     if_not_exists: bool = parameter(False, help="leave an index of this name as it is")
+    is_partitioned: bool = parameter(False, help="a record index of each partition, not of the whole table")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +106,8 @@ def _make_index(
     from hudisql.write.metadata_table.secondary_index_files import define_secondary_index
 
     if column is None:
-        make_metadata_table(context, table, with_record_index=True)
+        by_partition = arguments.is_partitioned
+        make_metadata_table(context, table, with_record_index=not by_partition, by_partition=by_partition)
         return RECORD_INDEX
     if arguments.expression is None:
         secondary = define_secondary_index(table, arguments.index, column)
@@ -202,6 +204,8 @@ def _column_to_index(table: HudiTable, name: str, arguments: CreateIndexArgument
     unknown = [column for column in arguments.indexed_columns if column.lower() not in known]
     if unknown:
         raise InvalidArgumentError(f"the Hudi table {name} has no column {unknown[0]}")
+    if arguments.is_partitioned and arguments.index.lower() != RECORD_INDEX:
+        raise InvalidArgumentError(f"is_partitioned is for the index {RECORD_INDEX}, not {arguments.index}")
     if arguments.expression is not None:
         if len(columns) != 1:
             raise InvalidArgumentError(f"an expression index of {name} is of one column, not of ({listed})")

@@ -65,7 +65,7 @@ _PLAIN: Final = frozenset(
         *("precombine", "parallelism", "bloom_entries", "bloom_fpp", "skeleton_encoding"),
         *("verify", "resume", "sync", "begin_instance_time", "end_instance_time", "as_of_instant"),
         *("query_type", "save_mode", "replace", "view_name", "new_table", "source_table"),
-        *("index", "indexes", "indexed_columns", "if_exists", "if_not_exists", "reader"),
+        *("index", "indexes", "indexed_columns", "if_exists", "if_not_exists", "is_partitioned", "reader"),
         "expression",
         "format_version",
     }

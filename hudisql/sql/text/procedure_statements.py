@@ -15,6 +15,7 @@ from hudisql.sql.text import statements as st
 from hudisql.sql.text.statement_cursor import StatementCursor
 
 _RECORD_INDEX: Final = "RECORD_INDEX"
+_IS_PARTITIONED: Final = "ispartitioned"
 _NUMBER: Final = re.compile(r"\d+\.?\d*|\.\d+", re.ASCII)
 
 
@@ -89,12 +90,17 @@ def _create_index(cursor: StatementCursor) -> _Call:
             "an index USING column_stats needs OPTIONS (expr = '…'), as in Hudi",
             hint="CALL create_metadata_table makes the statistics of columns themselves",
         )
-    if options and kind != "COLUMN_STATS":
+    if kind == "COLUMN_STATS":
+        return "create_index", {**arguments, "expression": options}
+    if str(arguments["index"]).upper() == _RECORD_INDEX and _IS_PARTITIONED in options:
+        arguments["is_partitioned"] = options.pop(_IS_PARTITIONED).lower() == "true"
+    if options:
         raise UnsupportedStatementError(
-            "CREATE INDEX has OPTIONS for indexes of expressions alone",
-            hint="leave OPTIONS out, or write USING column_stats before the column",
+            f"CREATE INDEX {arguments['index']} does not take the option {next(iter(options))}: indexes of "
+            "expressions have OPTIONS, and record_index has isPartitioned",
+            hint="leave it out, or write USING column_stats before the column",
         )
-    return "create_index", {**arguments, "expression": options} if options else arguments
+    return "create_index", arguments
 
 
 def _columns(cursor: StatementCursor) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ KEY_GENERATORS: Final = "org.apache.hudi.keygen"
 """The package of Hudi's key generators."""
 COMMIT_TIME: Final = "COMMIT_TIME_ORDERING"
 EVENT_TIME: Final = "EVENT_TIME_ORDERING"
-_GENERATOR_TYPES: Final = {
+GENERATOR_TYPES: Final = {
     "SimpleKeyGenerator": "SIMPLE",
     "ComplexKeyGenerator": "COMPLEX",
     "NonpartitionedKeyGenerator": "NON_PARTITION",
@@ -35,6 +35,7 @@ _GENERATOR_TYPES: Final = {
     "ComplexAvroKeyGenerator": "COMPLEX_AVRO",
     "NonpartitionedAvroKeyGenerator": "NON_PARTITION_AVRO",
 }
+"""Hudi's short names of key generators, by their classes."""
 _BOOTSTRAP_INDEX: Final = "HFILE"
 _LAYOUT_2: Final = {
     keys.TIMELINE_LAYOUT_VERSION: str(LAYOUT_OF_VERSION[9]),
@@ -62,7 +63,7 @@ def properties_of_version_9(values: Mapping[str, str], payload_class: str | None
     else:
         by_event_time = _by_event_time(payload_class) and ordering is not None
     generator = changed.pop(keys.KEY_GENERATOR_CLASS).rpartition(".")[2]
-    if generator not in _GENERATOR_TYPES:
+    if generator not in GENERATOR_TYPES:
         raise UnsupportedTableError(
             f"hudisql makes no tables of version 9 with the key generator {generator}",
             hint="make the table in version 6, and upgrade it with Hudi 1.x",
@@ -70,7 +71,7 @@ def properties_of_version_9(values: Mapping[str, str], payload_class: str | None
     if changed.pop(keys.BOOTSTRAP_INDEX_CLASS, None) is not None:
         changed[keys.BOOTSTRAP_INDEX_TYPE] = _BOOTSTRAP_INDEX
     return changed | {
-        keys.KEY_GENERATOR_TYPE: _GENERATOR_TYPES[generator],
+        keys.KEY_GENERATOR_TYPE: GENERATOR_TYPES[generator],
         keys.RECORD_MERGE_MODE: EVENT_TIME if by_event_time else COMMIT_TIME,
         **_merge_properties(payload_class),
         keys.VERSION: "9",
@@ -91,7 +92,7 @@ def begins_with_key_pairs(version: int, key_generator: str, record_key: Sequence
     """
     if len(record_key) != 1:
         return len(record_key) > 1
-    generator = _GENERATOR_TYPES.get(key_generator.rpartition(".")[2], key_generator)
+    generator = GENERATOR_TYPES.get(key_generator.rpartition(".")[2], key_generator)
     return version == NEW_TABLE_VERSIONS[-1] and generator.startswith("COMPLEX")
 
 
@@ -161,7 +162,7 @@ def _merge_properties(payload_class: str | None) -> dict[str, str]:
 
 
 def _generator_type(properties: TableProperties) -> str | None:
-    return _GENERATOR_TYPES.get((properties.key_generator_class or "").rpartition(".")[2])
+    return GENERATOR_TYPES.get((properties.key_generator_class or "").rpartition(".")[2])
 
 
 def _check_upgradable(properties: TableProperties) -> None:
@@ -193,7 +194,7 @@ def changes_to_version_6(properties: TableProperties) -> dict[str, str | None]:
     The same rows win: the payload class of version 6 replaces the merge mode. Raises UnsupportedTableError
     for features that version 6 does not have.
     """
-    types = {value: key for key, value in _GENERATOR_TYPES.items()}
+    types = {value: key for key, value in GENERATOR_TYPES.items()}
     payload = _payload_of_version_6(properties)
     generator = properties.key_generator_class
     if generator is None and properties.key_generator_type in types:

@@ -258,10 +258,10 @@ def test_an_unreachable_metastore_is_known_before_anything_is_written(session, d
             "bootstrap mode selector 'com.example.MySelector' is unknown",
         ),
         ({"base_file_format": "ORC"}, "base_file_format 'ORC'"),
-        ({"bootstrap_overwrite": True}, "bootstrap_overwrite"),
         ({"schema_provider_class": "x.Y"}, "schema_provider_class"),
         ({"key_generator_class": "org.apache.hudi.keygen.TimestampBasedKeyGenerator"}, "does not fit"),
         ({"key_generator_class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator"}, "does not fit"),
+        ({"key_generator_class": "NON_PARTITION"}, "does not fit"),
     ],
 )
 def test_run_bootstrap_refuses_by_name_what_only_hudi_does(call, daily_orders, tmp_path, name, more, words):
@@ -277,3 +277,21 @@ def test_run_bootstrap_refuses_by_name_what_only_hudi_does(call, daily_orders, t
             **more,
         )
     assert not (tmp_path / "t").exists()
+
+
+def test_run_bootstrap_does_not_overwrite_a_directory_with_files(call, daily_orders, tmp_path, name):
+    kept = tmp_path / "t" / "kept"
+    kept.parent.mkdir()
+    kept.touch()
+    with pytest.raises(InvalidArgumentError, match="bootstrap_overwrite => true would delete"):
+        call(
+            "run_bootstrap",
+            table=name,
+            table_type="COPY_ON_WRITE",
+            bootstrap_path=daily_orders,
+            base_path=tmp_path / "t",
+            rowKey_field="id",
+            partition_path_field="dt",
+            bootstrap_overwrite=True,
+        )
+    assert list(kept.parent.iterdir()) == [kept]

@@ -538,6 +538,22 @@ def test_run_bootstrap_takes_hudis_signature_and_gives_its_status(call, daily_or
     assert open_table(Storage(), str(tmp_path / "t")).properties.record_key_fields == ("id",)
 
 
+def test_run_bootstrap_takes_the_call_of_hudis_own_documentation(call, daily_orders, tmp_path, name):
+    """With bootstrap_overwrite, where there is nothing yet, and a key generator's short name."""
+    call(
+        "run_bootstrap",
+        table=name,
+        table_type="COPY_ON_WRITE",
+        bootstrap_path=daily_orders,
+        base_path=tmp_path / "t",
+        rowKey_field="id",
+        partition_path_field="dt",
+        key_generator_class="SIMPLE",
+        bootstrap_overwrite=True,
+    )
+    assert open_table(Storage(), str(tmp_path / "t")).properties.partition_fields == ("dt",)
+
+
 def test_run_bootstrap_reads_a_properties_file(call, daily_orders, tmp_path, name):
     (tmp_path / "job.properties").write_text("hoodie.datasource.write.precombine.field=seq\n")
     call(

@@ -13,7 +13,7 @@ from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.index_definitions import read_index_definitions
-from hudisql.table.metadata_table.kept_metadata_table import find_kept
+from hudisql.table.metadata_table.kept_metadata_table import find_kept, has_partitioned_records
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -47,8 +47,12 @@ def path(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         ("CREATE INDEX i ON indexed.t USING column_stats (c, d) OPTIONS (expr = 'x')", "is of one column"),
         ("CREATE INDEX i ON indexed.t USING column_stats (c)", "needs OPTIONS .expr"),
         ("CREATE INDEX i ON indexed.t USING bloom_filters (d) OPTIONS (expr='upper')", "kind bloom_filters"),
-        ("CREATE INDEX record_index ON indexed.t (a, b) OPTIONS (x = 'y')", "OPTIONS for indexes of expr"),
-        ("CREATE INDEX i ON indexed.t (d) OPTIONS (block_size = 1024)", "OPTIONS for indexes of expr"),
+        ("CREATE INDEX record_index ON indexed.t (a, b) OPTIONS (x = 'y')", "does not take the option x"),
+        ("CREATE INDEX i ON indexed.t (d) OPTIONS (block_size = 1024)", "not take the option block_size"),
+        (
+            "CREATE INDEX i ON indexed.t (d) OPTIONS (isPartitioned = true)",
+            "the option ispartitioned",
+        ),
         ("CREATE INDEX i ON indexed.t USING record_index(a, b)", "is called record_index, as in Hudi, not i"),
         ("CREATE INDEX record_index ON indexed.t USING record_index(d)", "is one of its record key"),
         ("CREATE INDEX i ON indexed.t USING lucene (d OPTIONS (order = 'desc'))", "kind lucene"),
@@ -84,6 +88,11 @@ def test_no_expression_index_of_a_partition_column_is_made(session: Session, tmp
     create = "CREATE INDEX i ON parted_index USING column_stats(TS) OPTIONS (expr = 'from_unixtime')"
     with pytest.raises(InvalidArgumentError, match=r"ts is a partition column of default\.parted_index"):
         session.sql(create)
+    with pytest.raises(InvalidArgumentError, match="is_partitioned is for the index record_index, not i"):
+        session.sql(
+            "CALL create_index(table => 'parted_index', index => 'i', indexed_columns => array('id'), "
+            "is_partitioned => true)"
+        )
     session.sql("DROP TABLE parted_index")
 
 
@@ -116,6 +125,24 @@ def test_a_record_index_is_created_kept_and_dropped(session: Session, path: str)
     session.sql("UPDATE indexed.t SET c = 5 WHERE a = 1")
     assert find_kept(open_table(Storage(), path)) is not None
     assert session.sql("SELECT sum(c) FROM indexed.t").rows[0][0] == 10
+
+
+@pytest.mark.parametrize(("option", "is_partitioned"), [("'TRUE'", True), ("false", False)])
+def test_a_record_index_of_each_partition_is_created_by_hudis_option(
+    session: Session, tmp_path: Path, option: str, is_partitioned: bool
+) -> None:
+    session.sql(
+        "CREATE TABLE index_of_each (id INT, v INT, dt STRING) USING hudi PARTITIONED BY (dt) "
+        f"LOCATION '{tmp_path}' TBLPROPERTIES (primaryKey = 'id', 'hoodie.write.table.version' = '9')"
+    )
+    session.sql("INSERT INTO index_of_each VALUES (1, 1, 'a'), (2, 2, 'b')")
+    session.sql(f"CREATE INDEX record_index ON index_of_each (id) OPTIONS (isPartitioned = {option})")
+    session.sql("UPDATE index_of_each SET v = 3 WHERE id = 1")
+    assert session.sql("SELECT v FROM index_of_each WHERE id = 1").rows[0][0] == 3
+    table = open_table(Storage(), str(tmp_path))
+    assert has_partitioned_records(table) == is_partitioned
+    assert find_kept(table) is not None
+    session.sql("DROP TABLE index_of_each")
 
 
 def test_a_secondary_index_is_created_kept_and_dropped(session: Session, path: str) -> None:
