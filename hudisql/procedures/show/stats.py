@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
+from hudisql.errors import InvalidArgumentError
 from hudisql.options.table_call import find_table
 from hudisql.procedures.registry import Arguments, NamedTableArguments, column_name, parameter, procedure
 from hudisql.procedures.show.shown_rows import (
@@ -52,15 +53,22 @@ class FileSizesRow:
     std_dev: float
 
 
+NO_SIZES = FileSizesRow("ALL", 0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0)
+
+
 @procedure("Shows sizes of the table's files by the commit that began their slice.")
 def stats_file_sizes(context: Context, arguments: StatsFileSizesArguments) -> Iterable[FileSizesRow]:
-    """A row for each commit, newest first, then one for all. Raises NoSuchTableError, StorageError."""
+    """A row for each commit, newest first, then one for all.
+
+    Raises NoSuchTableError, StorageError, InvalidArgumentError for a pattern of another depth than the
+    partitions have.
+    """
     import numpy as np
 
     table = find_table(context, arguments.table)
     times, sizes = _sizes(table, arguments.partition_path.strip("/"))
     if not times:
-        return []
+        return [NO_SIZES][: max(arguments.limit, 0)]
     lengths = np.array(sizes, np.int64)
     commits, numbers = np.unique(np.array(times), return_inverse=True)
     order = np.argsort(numbers, kind="stable")
@@ -77,6 +85,8 @@ def _sizes(table: HudiTable, pattern: str) -> tuple[list[str], list[int]]:
 
     is_chosen = pattern and table.properties.partition_fields
     paths = list_matching_paths(table, pattern) if is_chosen else list_partition_paths(table)
+    if is_chosen and not paths:
+        _check_depth(pattern, list_partition_paths(table))
     times, sizes = [], []
     for groups in list_file_versions(table, paths).values():
         for versions in groups.values():
@@ -86,6 +96,16 @@ def _sizes(table: HudiTable, pattern: str) -> tuple[list[str], list[int]]:
                 times += [instant_time] * len(lengths)
                 sizes += lengths
     return times, sizes
+
+
+def _check_depth(pattern: str, paths: Sequence[str]) -> None:
+    """A pattern of too few or too many directories, which matches nothing whatever is written."""
+    depth = max((path.count("/") + 1 for path in paths), default=0)
+    given = pattern.count("/") + 1
+    if depth and given != depth:
+        raise InvalidArgumentError(
+            f"partition_path: the pattern has {given} directories, but the table's partitions have {depth}"
+        )
 
 
 def _sizes_row(commit_time: str, sizes: npt.NDArray[np.int64]) -> FileSizesRow:

@@ -80,6 +80,11 @@ def test_the_row_of_totals_stays_whatever_the_limit(call, bootstrap, name):
     assert (commit["num_files"], total["num_files"]) == (4, 4)
     assert total["min"] <= total["10th"] <= total["50th"] <= total["95th"] <= total["max"]
     assert [row["commit_time"] for row in call("stats_wa", table=name, limit=1)] == ["Total"]
+    (nothing,) = call("stats_file_sizes", table=name, partition_path="dt=1999-*")
+    assert nothing.pop("commit_time") == "ALL"
+    assert set(nothing.values()) == {0}
+    with pytest.raises(InvalidArgumentError, match="has 2 directories, but the table's partitions have 1"):
+        call("stats_file_sizes", table=name, partition_path="/2024/*")
 
 
 def test_paths_are_matched_level_by_level(tmp_path: Path):
