@@ -28,10 +28,6 @@ from tests.requests.counted_requests import counted_requests
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 NAMES = ["v6_mor_mdt_logs", "v9_cow_mdt_compacted", "v9_cow_bootstrap_default_stats"]
-UNION_OF_WRAPPERS = [
-    *("BooleanWrapper", "IntWrapper", "LongWrapper", "FloatWrapper", "DoubleWrapper", "BytesWrapper"),
-    *("StringWrapper", "DateWrapper", "DecimalWrapper", "TimeMicrosWrapper", "TimestampMicrosWrapper"),
-]
 
 
 def _open(path: str | Path) -> MetadataTable:
