@@ -13,25 +13,27 @@ import pytest
 from hudisql.format.hfile.hfile_cells import cells_of
 from hudisql.format.metadata_table.metadata_keys import key_parts
 from hudisql.format.metadata_table.metadata_writing import ColumnRange, encode_range
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.expression_indexes import expression_indexes, is_expression
-from hudisql.table.metadata_table.kept_metadata_table import find_kept
-from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.write.metadata_table import metadata_compaction
 from hudisql.write.metadata_table.deltacommit_files import IndexUpdate, next_time, write_deltacommit
+from tests.opened import open_kept
 from tests.oracle.client import HudiOracle
+from tests.oracle.indexed_table import (
+    COMPACTION,
+    SETTINGS,
+    TableIndexedBySql,
+    assert_found_by_index,
+    create_table,
+)
 from tests.oracle.shapes import SHAPES, bootstrap_shape, noted_rows
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
 
-SETTINGS = {
-    "hoodie.metadata.enable": "true",
-    "hoodie.metadata.index.column.stats.enable": "true",
+WITH_SKIPPING = {
+    **SETTINGS,
     "hoodie.enable.data.skipping": "true",
     "hoodie.datasource.hive_sync.enable": "false",
     "hoodie.datasource.meta.sync.enable": "false",
-    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
 }
 ROWS = (
     "SELECT concat('k', id), CASE id % 9 WHEN 0 THEN NULL WHEN 1 THEN 'Straße' ELSE concat(' Name', id) END, "
@@ -90,46 +92,30 @@ SERVICES = (
     "WHERE dt = 'p1' AND n < 60",
     "CALL run_clean(table => '{t}', retain_commits => 1)",
 )
-COMPACTION = "CALL run_compaction(op => 'scheduleandexecute', table => '{t}')"
 
 
 @pytest.fixture
 def hudi(oracle_120: HudiOracle, session: Any) -> Iterator[HudiOracle]:
     """Hudi 1.2 with the settings by which its SQL keeps and reads the indexes."""
     session.sql("CREATE DATABASE IF NOT EXISTS oracle")
-    with oracle_120.settings({**SETTINGS, "hoodie.write.table.version": "9"}):
+    with oracle_120.settings(WITH_SKIPPING):
         yield oracle_120
 
 
 @dataclass
-class IndexedTable:
-    """A table of both engines; Hudi asks the last index of a column alone, so that each has one."""
+class TableWithExpressions(TableIndexedBySql):
+    """Hudi asks the last index of a column alone, so that each has one."""
 
-    hudi: HudiOracle
-    session: Any
-    name: str
-    path: str
     indexes: tuple[str, ...]
 
-    def ours(self, statement: str) -> None:
-        """The statement keeps the indexes."""
-        self.session.sql(statement.replace("{t}", self.name))
-        metadata = self._metadata()
-        assert {*filter(is_expression, metadata.indexes)} == {f"expr_index_{name}" for name in self.indexes}
-
-    def theirs(self, statement: str) -> None:
-        """1.2 runs the statement."""
-        self.hudi.sql(f"REFRESH TABLE {self.name}")
-        self.hudi.sql(statement.replace("{t}", self.name))
+    def check_index(self) -> None:
+        """The indexes are kept."""
+        indexes = open_kept(self.path).indexes
+        assert {*filter(is_expression, indexes)} == {f"expr_index_{name}" for name in self.indexes}
 
     def check_reads(self) -> None:
-        """1.2 finds by the indexes the rows for which hudisql says that each filter holds."""
-        self.hudi.sql(f"REFRESH TABLE {self.name}")
-        filters = [condition for index in self.indexes for condition in FILTERS[index]]
-        rows = self.session.sql(f"SELECT id, {', '.join(filters)} FROM {self.name}").rows
-        for number, condition in enumerate(filters, start=1):
-            found = self.hudi.sql(f"SELECT id FROM {self.name} WHERE {condition}")["id"].to_pylist()
-            assert sorted(found) == sorted(row[0] for row in rows if row[number]), condition
+        """Both find by the indexes all rows of their filters."""
+        self.check_filters([condition for index in self.indexes for condition in FILTERS[index]])
 
     def check_rebuilt(self) -> None:
         """Hudi makes records anew of the same files, whose ranges are within those that are kept."""
@@ -147,13 +133,9 @@ class IndexedTable:
             if least is not None:
                 assert known[0] <= least <= greatest <= known[1], key
 
-    def check_is_used(self) -> None:
-        """1.2 does not find a row whose file has another range in the index."""
-        text = f"SELECT id FROM {self.name} WHERE upper(label) = 'ONLY'"
-        self.session.sql(f"UPDATE {self.name} SET label = 'only' WHERE n = 10")
-        self.hudi.sql(f"REFRESH TABLE {self.name}")
-        assert self.hudi.sql(text)["id"].to_pylist() == ["k10"]
-        metadata = self._metadata()
+    def hide_the_label(self) -> None:
+        """Its file has another range in the index."""
+        metadata = open_kept(self.path)
         records = metadata.read_records("expr_index_by_upper")
         kind = 7 if metadata.table.version == 9 else None
         other = ColumnRange("label", "StringWrapper", kind, "zz", "zz", values=9, nulls=0)
@@ -164,19 +146,12 @@ class IndexedTable:
         }
         # Of a key that stays readers merge the ranges.
         for update in (IndexUpdate(deleted=pa.array([*others])), IndexUpdate(cells_of(others))):
-            metadata = self._metadata()
+            metadata = open_kept(self.path)
             write_deltacommit(metadata, next_time(metadata), {"expr_index_by_upper": update})
-        self.hudi.sql(f"REFRESH TABLE {self.name}")
-        assert self.hudi.sql(text)["id"].to_pylist() == []
-
-    def _metadata(self) -> MetadataTable:
-        metadata = find_kept(open_table(Storage(), self.path))
-        assert metadata is not None
-        return metadata
 
     def _ranges(self) -> dict[Any, Any]:
         """The bounds of each file of the latest slices, and of each partition, by index."""
-        metadata = self._metadata()
+        metadata = open_kept(self.path)
         found: dict[Any, Any] = {}
         for index, known in expression_indexes(metadata.table).items():
             prefix = key_parts([known.column])[known.column]
@@ -214,16 +189,10 @@ def _bound(wrappers: Any) -> tuple[str, Any]:
 
 def _make(
     hudi: HudiOracle, session: Any, path: Path, table_type: str, version: int, indexes: tuple[str, ...]
-) -> IndexedTable:
+) -> TableWithExpressions:
     name = f"oracle.expression_{table_type}_{version}_{path.name}"
-    hudi.sql(f"SET hoodie.write.table.version={version}")
-    # hudisql makes no tables of version 8.
-    (hudi if version == 8 else session).sql(
-        f"CREATE TABLE {name} (id STRING, label STRING, n INT, ts BIGINT, at TIMESTAMP, day DATE, dt STRING) "
-        f"USING hudi PARTITIONED BY (dt) LOCATION '{path}' TBLPROPERTIES (primaryKey = 'id', "
-        f"preCombineField = 'n', type = '{table_type}', 'hoodie.write.table.version' = '{version}')"
-    )
-    return IndexedTable(hudi, session, name, str(path), indexes)
+    create_table(hudi, session, name, str(path), "ts BIGINT, at TIMESTAMP, day DATE", table_type, version)
+    return TableWithExpressions(hudi, session, name, str(path), indexes)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +256,7 @@ def test_hudi_goes_on_with_the_indexes_that_hudisql_makes(
         table.ours(statement)
     table.check_reads()
     table.check_rebuilt()
-    table.check_is_used()
+    table.check_is_used("upper(label) = 'ONLY'")
     hudi.sql(
         f"CREATE INDEX by_number ON {table.name} USING column_stats(label) "
         "OPTIONS (expr = 'regexp_extract', pattern = '([0-9]+)', idx = '1')"
@@ -325,8 +294,7 @@ def test_indexes_of_a_bootstrapped_table_have_the_ranges_of_the_source_files(
     _check_bootstrapped(oracle_120, path)
     options = {
         **shape.write_options(),
-        **SETTINGS,
-        "hoodie.write.table.version": "9",
+        **WITH_SKIPPING,
         "hoodie.datasource.write.hive_style_partitioning": "true",
     }
     oracle_120.upsert(noted_rows(shape, 10, 40, "theirs"), path, options)
@@ -338,15 +306,6 @@ def test_indexes_of_a_bootstrapped_table_have_the_ranges_of_the_source_files(
 
 def _check_bootstrapped(oracle: HudiOracle, path: str) -> None:
     """The indexes are kept, and by them Hudi finds the rows that it finds without."""
-    table = open_table(Storage(), path)
-    assert find_kept(table) is not None
-    assert len(expression_indexes(table)) == len(OF_BOOTSTRAPPED)
-    by_index = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
-    by_listing = dict.fromkeys(by_index, "false")
-    for _, conditions in OF_BOOTSTRAPPED.values():
-        for condition in conditions:
-            found, all_found = (
-                sorted(oracle.read(path, columns=["id"], where=condition, options=options)["id"].to_pylist())
-                for options in (by_index, by_listing)
-            )
-            assert found == all_found, condition
+    assert len(expression_indexes(open_kept(path).table)) == len(OF_BOOTSTRAPPED)
+    filters = [condition for _, conditions in OF_BOOTSTRAPPED.values() for condition in conditions]
+    assert_found_by_index(oracle, path, filters)

@@ -18,6 +18,7 @@ from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.write.metadata_table import metadata_compaction
 from scripts.setup_oracles import install_hudi_bundle
 from tests.oracle.client import HudiOracle, start_oracle
+from tests.oracle.indexed_table import COMPACTION
 from tests.oracle.shapes import SHAPES, Shape, noted_rows
 from tests.oracle.test_kept_metadata_table import BY_LISTING, BY_METADATA, FILTERS
 from tests.soak import parameters
@@ -54,7 +55,6 @@ OURS_AFTERWARDS = (
     "ALTER TABLE {t} DROP PARTITION (dt = '2024-03-03')",
     "CALL run_clean(table => '{t}', retain_commits => 1)",
 )
-COMPACTION = "CALL run_compaction(op => 'scheduleandexecute', table => '{t}')"
 ARCHIVE = "CALL archive_commits(table => '{t}', min_commits => 3, max_commits => 4, retain_commits => 1)"
 
 

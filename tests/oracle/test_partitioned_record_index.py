@@ -13,11 +13,10 @@ import pytest
 
 from hudisql.console import SilentConsole
 from hudisql.read.scan import data_skipping
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
-from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.write.metadata_table import metadata_compaction
+from tests.opened import open_at, open_kept
 from tests.oracle.client import HudiOracle
+from tests.oracle.indexed_table import BY_INDEX, BY_LISTING, COMPACTION, IndexedTable
 from tests.write.metadata_table.kept_indexes import assert_finds_all_rows_by_partition
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
@@ -30,8 +29,6 @@ def ask_indexes_of_few_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 Row = tuple[str, int, str, str]
-BY_INDEX = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
-BY_LISTING = {"hoodie.metadata.enable": "false", "hoodie.enable.data.skipping": "false"}
 OURS = (
     "UPDATE {t} SET note = 'ours' WHERE id IN ('k03', 'k14')",
     "DELETE FROM {t} WHERE id IN ('k20', 'k21')",
@@ -57,33 +54,23 @@ FILTERS: tuple[tuple[tuple[str, ...], str | None], ...] = (
     *((("k06", "k09", "k20", "k31"), partition) for partition in (None, "p2", "p8")),
 )
 """Record keys, and a partition or none."""
-COMPACTION = "CALL run_compaction(op => 'scheduleandexecute', table => '{t}')"
 
 
 @dataclass
-class PartitionedIndex:
-    """A table of 1.2 with a partitioned record index, in hudisql's session called `name`."""
+class PartitionedIndex(IndexedTable):
+    """A table of 1.2 with a partitioned record index."""
 
-    oracle: HudiOracle
-    session: Any
-    path: str
-    name: str
     options: Mapping[str, str]
 
     def theirs(self, *rows: Row, **options: str) -> None:
         """1.2 upserts the rows, or runs another operation with them."""
-        self.oracle.upsert(_table_of(rows), self.path, {**self.options, **options})
+        self.hudi.upsert(_table_of(rows), self.path, {**self.options, **options})
         self.check()
-
-    def ours(self, statement: str) -> None:
-        """hudisql's statement keeps the index."""
-        self.session.sql(statement.replace("{t}", self.name))
-        self.check_index()
 
     def check(self) -> None:
         """Both read the same rows, and find them by key and partition."""
         self.check_index()
-        read = self.oracle.read(self.path, options=BY_LISTING)
+        read = self.hudi.read(self.path, options=BY_LISTING)
         whole = sorted(tuple(row.values()) for row in read.select(["id", "seq", "note", "dt"]).to_pylist())
         ours = self.session.sql(f"SELECT id, seq, note, dt FROM {self.name}").rows
         assert sorted(tuple(row) for row in ours) == whole
@@ -97,16 +84,14 @@ class PartitionedIndex:
             ),
             sorted(tuple(row) for row in self.session.sql(_of_filters(self.name)).rows),
         ]
-        self.oracle.view("by_partition", self.path, options=BY_INDEX)
-        theirs = self.oracle.sql(_of_filters("by_partition")).to_pylist()
+        self.hudi.view("by_partition", self.path, options=BY_INDEX)
+        theirs = self.hudi.sql(_of_filters("by_partition")).to_pylist()
         found.append(sorted(tuple(row.values()) for row in theirs))
         assert found == [found[0]] * 3
 
     def check_index(self) -> None:
-        """The metadata table is kept with the index, which has a place for each row alone."""
-        metadata = find_kept(open_table(Storage(), self.path))
-        assert metadata is not None
-        assert_finds_all_rows_by_partition(metadata)
+        """The index has a place for each row alone."""
+        assert_finds_all_rows_by_partition(open_kept(self.path))
 
 
 def _made(
@@ -122,7 +107,7 @@ def _made(
     name = f"by_partition_{table_type[:5].lower()}_{version}_{groups}{partition}"
     options = _options(name, table_type, version, groups, partition)
     session.sql("CREATE DATABASE IF NOT EXISTS oracle")
-    made = PartitionedIndex(oracle, session, str(directory / "t"), f"oracle.{name}", options)
+    made = PartitionedIndex(oracle, session, f"oracle.{name}", str(directory / "t"), options)
     oracle.upsert(_table_of(_rows(40, 1, "first")), made.path, options)
     session.sql(f"CREATE TABLE {made.name} USING hudi LOCATION '{made.path}'")
     made.check_index()
@@ -213,7 +198,7 @@ def test_secondary_indexes_go_and_the_index_of_a_table_without_partitions_stays(
     settings = {**table.options, "hoodie.write.lock.provider": lock}
     with oracle_120.settings(settings):
         oracle_120.sql(f"CREATE INDEX notes ON {table.name} (note)")
-    assert "secondary_index_notes" in open_table(Storage(), table.path).properties.metadata_partitions
+    assert "secondary_index_notes" in open_at(table.path).properties.metadata_partitions
     monkeypatch.setattr(SilentConsole, "warning", lambda _, text: said.append(text))
     table.ours("UPDATE {t} SET note = 'ours' WHERE id IN ('k03', 'k14')")
     assert [text for text in said if "dropped secondary_index_notes of its metadata table" in text] == said
@@ -237,7 +222,7 @@ def test_hudi_goes_on_with_the_partitioned_record_index_that_hudisql_made(
     name = f"made_by_partition_{origin}_{table_type[:5].lower()}"
     options = _options(name, table_type, version, 1, "dt")
     options["hoodie.metadata.compact.max.delta.commits"] = "4"
-    table = PartitionedIndex(oracle_120, session, str(tmp_path / "t"), f"oracle.{name}", options)
+    table = PartitionedIndex(oracle_120, session, f"oracle.{name}", str(tmp_path / "t"), options)
     session.sql("CREATE DATABASE IF NOT EXISTS oracle")
     _MAKERS[origin](table, tmp_path)
     table.check()
@@ -278,7 +263,7 @@ def _bootstrap(table: PartitionedIndex, directory: Path) -> None:
 def _index_a_table_of_hudi(table: PartitionedIndex, _directory: Path) -> None:
     without = {"hoodie.metadata.enable": "false", "hoodie.index.type": "SIMPLE"}
     for rows in (_rows(40, 1, "first"), _rows(5, 2, "second")):
-        table.oracle.upsert(_table_of(rows), table.path, {**table.options, **without})
+        table.hudi.upsert(_table_of(rows), table.path, {**table.options, **without})
     table.session.sql(f"CREATE TABLE {table.name} USING hudi LOCATION '{table.path}'")
     _index(table)
 

@@ -13,20 +13,18 @@ import pytest
 
 from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
 from hudisql.read.merge.merge_mode import log_merge_config_for
-from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
-from hudisql.table.hudi_table import open_table
-from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.metadata_table.record_lookup import find_records
 from hudisql.write.index.slice_key_lookup import SliceLookup, read_keys
 from hudisql.write.metadata_table import metadata_compaction
+from tests.opened import open_kept
 from tests.oracle.client import HudiOracle
+from tests.oracle.indexed_table import BY_INDEX, BY_LISTING, COMPACTION, SETTINGS, IndexedTable
 from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape, noted_rows
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
 
 SHAPE = next(shape for shape in SHAPES if shape.name == "partitioned")
-BY_INDEX = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
 WITH_INDEX = {
     **BY_INDEX,
     "hoodie.write.table.version": "9",
@@ -49,30 +47,20 @@ OURS_AFTERWARDS = (
     "ALTER TABLE {t} DROP PARTITION (dt = '2024-03-03')",
     "CALL run_clean(table => '{t}', retain_commits => 1)",
 )
-COMPACTION = "CALL run_compaction(op => 'scheduleandexecute', table => '{t}')"
 
 
 @dataclass
-class IndexedTable:
-    """A table of 1.2, in hudisql's session called `name`."""
+class TableWithRecordIndex(IndexedTable):
+    """A table of 1.2, which upserts of the shape's rows with the options change."""
 
-    oracle: HudiOracle
-    session: Any
-    path: str
-    name: str
     shape: Shape
     options: Mapping[str, str]
 
-    def ours(self, statement: str) -> None:
-        """The statement keeps the index, in which all keys are where they are, and no other ones."""
-        self.session.sql(statement.replace("{t}", self.name))
-        self.check_index()
-
     def check_index(self) -> None:
-        table = open_table(Storage(), self.path)
-        metadata = find_kept(table)
-        assert metadata is not None
+        """All keys are in the index where they are, and no other ones."""
+        metadata = open_kept(self.path)
         assert RECORD_INDEX in metadata.indexes
+        table = metadata.table
         slices = load_file_slices(table)
         config = log_merge_config_for(table, slices)
         stored = {
@@ -91,7 +79,7 @@ class IndexedTable:
     def theirs(self, start: int, stop: int, **options: str) -> None:
         """1.2 upserts by the index: no key has two rows then, and the new rows are there."""
         rows = noted_rows(self.shape, start, stop, "theirs")
-        self.oracle.upsert(rows, self.path, {**self.options, **options})
+        self.hudi.upsert(rows, self.path, {**self.options, **options})
         self.check_reads()
         self.check_index()
         found = self.session.sql(f"SELECT count(*) FROM {self.name} WHERE note = 'theirs'").rows
@@ -99,16 +87,15 @@ class IndexedTable:
 
     def check_reads(self) -> None:
         """1.2 finds by equality of keys the rows that it finds without the metadata table."""
-        by_listing = {"hoodie.metadata.enable": "false", "hoodie.enable.data.skipping": "false"}
-        whole = self.oracle.read(self.path, options=by_listing)
+        whole = self.hudi.read(self.path, options=BY_LISTING)
         counts = Counter(whole["_hoodie_record_key"].to_pylist())
         assert set(counts.values()) == {1}
         keys = [f"k{number:06}" for number in (0, 3, 6, 9, 14, 20, 30, 33, 77, 100)] + ["nk000001"]
         listed = ", ".join(f"'{key}'" for key in keys)
         for column in ("id", "_hoodie_record_key"):
-            found = self.oracle.read(self.path, where=f"{column} IN ({listed})", options=BY_INDEX)
+            found = self.hudi.read(self.path, where=f"{column} IN ({listed})", options=BY_INDEX)
             assert sorted(found["id"].to_pylist()) == [key for key in keys if key in counts]
-            one = self.oracle.read(self.path, where=f"{column} = 'k000006'", options=BY_INDEX)
+            one = self.hudi.read(self.path, where=f"{column} = 'k000006'", options=BY_INDEX)
             assert one["id"].to_pylist() == ["k000006"] * counts["k000006"]
 
 
@@ -135,7 +122,9 @@ def test_hudi_finds_all_keys_by_the_index_that_both_keep(
         option: "true",
         "hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX" if is_newer else "RECORD_INDEX",
     }
-    table = IndexedTable(oracle_120, session, str(tmp_path / "t"), f"oracle.{shape.name}", shape, options)
+    table = TableWithRecordIndex(
+        oracle_120, session, f"oracle.{shape.name}", str(tmp_path / "t"), shape, options
+    )
     oracle_120.upsert(noted_rows(shape, 0, 120), table.path, options)
     session.sql(f"CALL hive_sync(table => '{table.name}', path => '{table.path}')")
     table.check_index()
@@ -169,7 +158,7 @@ def test_hudi_goes_on_with_the_index_that_hudisql_made_of_a_bootstrapped_table(
     }
     with_index = {"indexes": "record_index"} if table_type == "COPY_ON_WRITE" else {}
     made = bootstrap_shape(session, shape, tmp_path, table_version="9", **with_index)
-    table = IndexedTable(oracle_120, session, made.path, f"oracle.{shape.name}", shape, options)
+    table = TableWithRecordIndex(oracle_120, session, f"oracle.{shape.name}", made.path, shape, options)
     table.ours("CREATE INDEX IF NOT EXISTS record_index ON {t} (id)")
     table.check_reads()
     table.theirs(10, 40)
@@ -190,14 +179,7 @@ def test_indexes_are_created_and_dropped_by_both(
         f"LOCATION '{path}' TBLPROPERTIES (primaryKey = 'id', preCombineField = 'n', "
         "'hoodie.write.table.version' = '9')"
     )
-    settings = {
-        "hoodie.metadata.enable": "true",
-        "hoodie.metadata.index.column.stats.enable": "true",
-        "hoodie.metadata.record.index.enable": "true",
-        "hoodie.write.table.version": "9",
-        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
-    }
-    with oracle_120.settings(settings):
+    with oracle_120.settings({**SETTINGS, "hoodie.metadata.record.index.enable": "true"}):
         session.sql(f"INSERT INTO {name} VALUES (1, 'a', 1, 'x'), (2, 'b', 1, 'y')")
         _both(session, oracle_120, name, "CREATE INDEX record_index ON {t} (id)", by_hudi=False)
         oracle_120.sql(f"INSERT INTO {name} VALUES (3, 'c', 1, 'x')")
@@ -208,7 +190,7 @@ def test_indexes_are_created_and_dropped_by_both(
         create = "CREATE INDEX record_index ON {t} USING record_index(id)"
         _both(session, oracle_120, name, create, by_hudi=True)
         session.sql(f"INSERT INTO {name} VALUES (4, 'e', 1, 'y')")
-        assert find_kept(open_table(Storage(), path)) is not None
+        open_kept(path)
         _both(session, oracle_120, name, "DROP INDEX record_index ON {t}", by_hudi=False)
         _both(session, oracle_120, name, "DROP INDEX column_stats ON {t}", by_hudi=False)
         oracle_120.sql(f"UPDATE {name} SET label = 'f' WHERE id = 1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +11,23 @@ import pyarrow as pa
 import pytest
 
 from hudisql.read.scan import data_skipping
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
-from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.metadata_table.secondary_indexes import secondary_indexes
 from hudisql.write.metadata_table import metadata_compaction
 from hudisql.write.metadata_table.deltacommit_files import IndexUpdate, next_time, write_deltacommit
+from tests.opened import open_at, open_kept
 from tests.oracle.client import HudiOracle
+from tests.oracle.indexed_table import (
+    COMPACTION,
+    SETTINGS,
+    TableIndexedBySql,
+    assert_found_by_index,
+    create_table,
+)
 from tests.oracle.shapes import SHAPES, bootstrap_shape, noted_rows
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
 
-SETTINGS = {
-    "hoodie.metadata.enable": "true",
-    "hoodie.metadata.index.column.stats.enable": "true",
-    "hoodie.metadata.global.record.level.index.enable": "true",
-    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
-}
+WITH_RECORD_INDEX = {**SETTINGS, "hoodie.metadata.global.record.level.index.enable": "true"}
 COLUMNS = "id, label, n, x, day, dt"
 ROWS = (
     "SELECT concat('k', id), CASE id % 9 WHEN 0 THEN NULL WHEN 1 THEN '' WHEN 2 THEN 'a$b' WHEN 3 THEN "
@@ -63,7 +63,6 @@ THEIRS = (
     "WHEN MATCHED THEN UPDATE SET label = s.label, n = s.n",
     "CALL run_clustering(table => '{t}')",
 )
-COMPACTION = "CALL run_compaction(op => 'scheduleandexecute', table => '{t}')"
 
 
 @pytest.fixture
@@ -71,35 +70,22 @@ def hudi(oracle_120: HudiOracle, session: Any) -> Iterator[HudiOracle]:
     """Hudi 1.2 with the settings by which its SQL keeps and reads the indexes."""
     session.sql("CREATE DATABASE IF NOT EXISTS oracle")
     session.sql("SET hoodie.metadata.index.secondary.enable=true")
-    with oracle_120.settings({**SETTINGS, "hoodie.write.table.version": "9"}):
+    with oracle_120.settings(WITH_RECORD_INDEX):
         yield oracle_120
     session.sql("RESET hoodie.metadata.index.secondary.enable")
 
 
-@dataclass
-class IndexedTable:
+class TableWithSecondaryIndexes(TableIndexedBySql):
     """A table of both engines."""
-
-    hudi: HudiOracle
-    session: Any
-    name: str
-    path: str
-
-    def ours(self, statement: str) -> None:
-        """The statement keeps the indexes."""
-        self.session.sql(statement.replace("{t}", self.name))
-        self.check_index()
 
     def theirs(self, statement: str) -> None:
         """1.2 runs the statement; hudisql sees its rows in the indexes."""
-        self.hudi.sql(f"REFRESH TABLE {self.name}")
-        self.hudi.sql(statement.replace("{t}", self.name))
+        super().theirs(statement)
         self.check_index()
 
     def check_index(self) -> None:
         """The indexes have the pairs of the table's rows, and no others."""
-        metadata = find_kept(open_table(Storage(), self.path))
-        assert metadata is not None
+        metadata = open_kept(self.path)
         indexes = secondary_indexes(metadata.table)
         assert {index for index in metadata.indexes if index.startswith("secondary")} == {*indexes}
         texts = {
@@ -114,59 +100,30 @@ class IndexedTable:
             expected = sorted(f"{_escaped(row[at])}${_escaped(row[0])}" for row in rows)
             assert metadata.read_records(index.name).keys.to_pylist() == expected != []
 
-    def check_reads(self) -> None:
-        """1.2 and hudisql find by the indexes the rows for which hudisql says that each filter holds."""
-        self.hudi.sql(f"REFRESH TABLE {self.name}")
-        rows = self.session.sql(f"SELECT id, {', '.join(FILTERS)} FROM {self.name}").rows
-        for number, condition in enumerate(FILTERS, start=1):
-            found = self.hudi.sql(f"SELECT id FROM {self.name} WHERE {condition}")["id"].to_pylist()
-            assert sorted(found) == sorted(row[0] for row in rows if row[number]), condition
-            own = self.session.sql(f"SELECT id FROM {self.name} WHERE {condition}").rows
-            assert sorted(row[0] for row in own) == sorted(found), condition
-
     def check_rebuilt(self) -> None:
         """Hudi makes the same records anew."""
         text = f"SELECT key FROM hudi_metadata('{self.name}') WHERE type = 7"
         kept = sorted(self.hudi.sql(text)["key"].to_pylist())
         assert sorted(row[0] for row in self.session.sql(text.replace(self.name, self.path)).rows) == kept
-        for index in secondary_indexes(open_table(Storage(), self.path)).values():
+        for index in secondary_indexes(open_at(self.path)).values():
             name = index.name.removeprefix("secondary_index_")
             self.hudi.sql(f"DROP INDEX {name} ON {self.name}")
             self.hudi.sql(f"CREATE INDEX {name} ON {self.name} ({index.column[0]})")
-        self.hudi.sql(f"REFRESH TABLE {self.name}")
+        self.refresh()
         assert sorted(self.hudi.sql(text)["key"].to_pylist()) == kept != []
 
-    def check_is_used(self) -> None:
-        """1.2 does not find a row whose pair is taken out of the index."""
-        text = f"SELECT id FROM {self.name} WHERE label = 'only'"
-        self.session.sql(f"UPDATE {self.name} SET label = 'only' WHERE n = 10")
-        self.hudi.sql(f"REFRESH TABLE {self.name}")
-        assert self.hudi.sql(text)["id"].to_pylist() == ["k10"]
-        metadata = find_kept(open_table(Storage(), self.path))
-        assert metadata is not None
+    def hide_the_label(self) -> None:
+        """Its pair is taken out of the index."""
+        metadata = open_kept(self.path)
         index = secondary_indexes(metadata.table)["secondary_index_by_label"]
         update = IndexUpdate(deleted=pa.array(["only$k10"]), group_keys=index.file_groups_of)
         write_deltacommit(metadata, next_time(metadata), {index.name: update})
-        self.hudi.sql(f"REFRESH TABLE {self.name}")
-        assert self.hudi.sql(text)["id"].to_pylist() == []
 
 
 def _escaped(value: Any) -> str:
     if value is None:
         return "\0"
     return str(value).replace("\\", "\\\\").replace("$", "\\$").replace("2000000000.0", "2.0E9")
-
-
-def _make(hudi: HudiOracle, session: Any, path: Path, table_type: str, version: int) -> IndexedTable:
-    name = f"oracle.secondary_{table_type}_{version}_{path.name[-1]}"
-    hudi.sql(f"SET hoodie.write.table.version={version}")
-    # hudisql makes no tables of version 8.
-    (hudi if version == 8 else session).sql(
-        f"CREATE TABLE {name} (id STRING, label STRING, n INT, x DOUBLE, day DATE, dt STRING) "
-        f"USING hudi PARTITIONED BY (dt) LOCATION '{path}' TBLPROPERTIES (primaryKey = 'id', "
-        f"preCombineField = 'n', type = '{table_type}', 'hoodie.write.table.version' = '{version}')"
-    )
-    return IndexedTable(hudi, session, name, str(path))
 
 
 @pytest.mark.parametrize("table_type", ["cow", "mor"])
@@ -181,27 +138,29 @@ def test_hudi_finds_all_rows_by_the_indexes_that_both_keep(
 ) -> None:
     monkeypatch.setattr(metadata_compaction, "LEAST_DELTA_COMMITS", 3)
     monkeypatch.setattr(data_skipping, "FEWEST_TO_SKIP", 1)
-    table = _make(hudi, session, tmp_path / "t", table_type, version)
+    name, path = f"oracle.secondary_{table_type}_{version}_t", str(tmp_path / "t")
+    create_table(hudi, session, name, path, "x DOUBLE, day DATE", table_type, version)
+    table = TableWithSecondaryIndexes(hudi, session, name, path)
     hudi.sql(f"INSERT INTO {table.name} {ROWS.format(60)}")
     for index, column in (INDEXES if table_type == "cow" else FEWER_INDEXES).items():
         hudi.sql(f"CREATE INDEX {index} ON {table.name} ({column})")
     table.check_index()
     for statement in OURS:
         table.ours(statement)
-    table.check_reads()
+    table.check_filters(FILTERS)
     table.check_rebuilt()
     table.theirs("UPDATE {t} SET label = 'theirs', x = 9 WHERE n IN (9, 11)")
     services = (COMPACTION,) if table_type == "mor" else ()
     for statement in (*services, *SERVICES):
         table.ours(statement)
-    table.check_reads()
+    table.check_filters(FILTERS)
     table.theirs("INSERT INTO {t} VALUES ('t1', 'v4', 1, 1.25, date'2024-01-02', 'p0')")
     for statement in THEIRS:
         table.theirs(statement)
     table.ours(OURS[0])
-    table.check_reads()
+    table.check_filters(FILTERS)
     table.check_rebuilt()
-    table.check_is_used()
+    table.check_is_used("label = 'only'")
 
 
 SHAPE = next(shape for shape in SHAPES if shape.name == "partitioned")
@@ -235,8 +194,7 @@ def test_hudi_goes_on_with_the_indexes_that_hudisql_made_of_a_bootstrapped_table
     _check_bootstrapped(session, oracle_120, name, path, columns)
     options = {
         **shape.write_options(),
-        **SETTINGS,
-        "hoodie.write.table.version": "9",
+        **WITH_RECORD_INDEX,
         "hoodie.datasource.write.hive_style_partitioning": "true",
     }
     oracle_120.upsert(noted_rows(shape, 10, 40, "theirs"), path, options)
@@ -250,17 +208,9 @@ def _check_bootstrapped(
     session: Any, oracle: HudiOracle, name: str, path: str, columns: Sequence[str]
 ) -> None:
     """The indexes have the pairs of all rows, and by them Hudi finds the rows that it finds without."""
-    metadata = find_kept(open_table(Storage(), path))
-    assert metadata is not None
+    metadata = open_kept(path)
     rows = session.sql(f"SELECT note, unix_micros(at), _hoodie_record_key FROM {name}").rows
     for number, column in enumerate(columns):
         expected = sorted(f"{_escaped(row[number])}${_escaped(row[2])}" for row in rows)
         assert metadata.read_records(f"secondary_index_by_{column}").keys.to_pylist() == expected != []
-    by_index = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
-    by_listing = dict.fromkeys(by_index, "false")
-    for condition in FILTERS_OF_BOOTSTRAPPED:
-        found, all_found = (
-            sorted(oracle.read(path, columns=["id"], where=condition, options=options)["id"].to_pylist())
-            for options in (by_index, by_listing)
-        )
-        assert found == all_found, condition
+    assert_found_by_index(oracle, path, FILTERS_OF_BOOTSTRAPPED)
