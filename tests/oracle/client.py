@@ -35,6 +35,9 @@ WRITE_DEFAULTS: Mapping[str, Mapping[str, str]] = {
     "0.15.0": {"hoodie.metadata.enable": "false"},
     "1.2.0": {"hoodie.metadata.enable": "false", "hoodie.write.table.version": "6"},
 }
+# With these reads ask the metadata table and its indexes, and without.
+BY_METADATA: Mapping[str, str] = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
+BY_LISTING: Mapping[str, str] = dict.fromkeys(BY_METADATA, "false")
 # For tests only: a JVM that lives for minutes takes a quarter less CPU without the second compiler and G1,
 # and with room for its classes and young objects from the start. Hudi's bloom index by metadata tables sends
 # locks to tasks, which Spark's own options do not open.

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.oracle.client import HudiOracle
+from tests.oracle.client import BY_LISTING, BY_METADATA, HudiOracle
 
-BY_INDEX = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
-BY_LISTING = {"hoodie.metadata.enable": "false", "hoodie.enable.data.skipping": "false"}
 # With these the SQL of 1.2 keeps indexes.
 SETTINGS = {
     "hoodie.metadata.enable": "true",
@@ -98,6 +96,6 @@ def assert_found_by_index(oracle: HudiOracle, path: str, filters: Iterable[str])
     for condition in filters:
         found, all_found = (
             sorted(oracle.read(path, columns=["id"], where=condition, options=options)["id"].to_pylist())
-            for options in (BY_INDEX, BY_LISTING)
+            for options in (BY_METADATA, BY_LISTING)
         )
         assert found == all_found, condition

@@ -12,7 +12,7 @@ from hudisql.storage import Storage
 from hudisql.table.files.listing_comparison import compare_listings
 from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
-from tests.oracle.client import HudiOracle
+from tests.oracle.client import BY_LISTING, BY_METADATA, HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.line_process import LineProcess
 from tests.oracle.shapes import SHAPES
@@ -21,9 +21,11 @@ from tests.oracle.sources import sample_rows
 pytestmark = [pytest.mark.soak]
 
 SHAPE = SHAPES[0]
-WITH_METADATA = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
-BY_LISTING = {"hoodie.metadata.enable": "false", "hoodie.enable.data.skipping": "false"}
-OPTIONS = SHAPE.write_options() | WITH_METADATA | {"hoodie.metadata.index.column.stats.enable": "true"}
+OPTIONS = {
+    **SHAPE.write_options(),
+    **BY_METADATA,
+    "hoodie.metadata.index.column.stats.enable": "true",
+}
 
 
 def _rows(first: int, last: int) -> pa.Table:
@@ -33,7 +35,7 @@ def _rows(first: int, last: int) -> pa.Table:
 def _assert_read_alike(oracle: HudiOracle, path: str) -> int:
     """By the metadata table, and by listing directories; gives the number of rows."""
     listed = oracle.read(path, where="seq < 1000", options=BY_LISTING)
-    found = oracle.read(path, where="seq < 1000", options=WITH_METADATA)
+    found = oracle.read(path, where="seq < 1000", options=BY_METADATA)
     assert_same_rows(found, listed, sort_by=["seq", "_hoodie_file_name"])
     return listed.num_rows
 

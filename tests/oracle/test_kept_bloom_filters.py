@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,12 @@ import pytest
 
 from hudisql.format.metadata_table.metadata_records import BLOOM_FILTERS
 from hudisql.format.schema.meta_columns import FOOTER_BLOOM_FILTER
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
-from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.write.metadata_table import metadata_compaction
 from hudisql.write.metadata_table.bloom_filters import bloom_filter_key
-from scripts.setup_oracles import install_hudi_bundle
-from tests.oracle.client import SHORT_LIVED_JAVA, HudiOracle, start_oracle
+from tests.opened import open_kept
+from tests.oracle.client import BY_LISTING, HudiOracle
+from tests.oracle.kept_table import OURS, OURS_OF_PARTITIONS, SERVICE_OF
 from tests.oracle.shapes import SHAPES, noted_rows
-from tests.oracle.test_kept_metadata_table import BY_LISTING, OURS, OURS_OF_PARTITIONS, SERVICE_OF
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
 
@@ -44,20 +40,9 @@ MERGE = (
 CLEAN = "CALL run_clean(table => '{t}', retain_commits => 1)"
 
 
-@pytest.fixture(scope="module")
-def oracle_015(tmp_path_factory: pytest.TempPathFactory, metastore_uri: str) -> Iterator[HudiOracle]:
-    """Hudi 0.15 on Java's class path: by `spark.jars` alone it may fail on delete blocks (docs/facts.md)."""
-    config = {**SHORT_LIVED_JAVA, "spark.driver.extraClassPath": str(install_hudi_bundle("0.15.0"))}
-    directory = tmp_path_factory.mktemp("oracle")
-    oracle = start_oracle("0.15.0", directory, metastore_uri=metastore_uri, config=config)
-    yield oracle
-    oracle.close()
-
-
 def _check_filters(path: str) -> None:
     """Each base file has a record with the filter of its footer, and no other has one."""
-    metadata = find_kept(open_table(Storage(), path))
-    assert metadata is not None
+    metadata = open_kept(path)
     assert BLOOM_FILTERS in metadata.indexes
     records = metadata.read_records(BLOOM_FILTERS)
     stored = {
@@ -77,7 +62,7 @@ def _check_filters(path: str) -> None:
 @pytest.mark.parametrize(("writer", "version"), [("0.15", 6), ("1.2", 6), ("1.2", 8), ("1.2", 9)])
 def test_hudi_upserts_by_bloom_filters_that_hudisql_keeps(
     session: Any,
-    oracle_015: HudiOracle,
+    oracle_on_class_path: HudiOracle,
     oracle_120: HudiOracle,
     writer: str,
     version: int,
@@ -87,7 +72,7 @@ def test_hudi_upserts_by_bloom_filters_that_hudisql_keeps(
 ) -> None:
     monkeypatch.setattr(metadata_compaction, "LEAST_DELTA_COMMITS", 3)
     session.sql("CREATE DATABASE IF NOT EXISTS oracle")
-    hudi = oracle_015 if writer == "0.15" else oracle_120
+    hudi = oracle_on_class_path if writer == "0.15" else oracle_120
     name = f"bloom_{version}_{writer[0]}_{table_type[:4].lower()}"
     shape = next(replace(shape, table_type=table_type) for shape in SHAPES if shape.name == "partitioned")
     options = {**shape.write_options(), **BY_BLOOM, "hoodie.write.table.version": str(version)}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -13,12 +13,11 @@ import pyarrow as pa
 import pytest
 
 from hudisql.read.scan import data_skipping
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
-from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.write.metadata_table import metadata_compaction
-from tests.oracle.client import HudiOracle
-from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape, noted_rows
+from tests.opened import open_at
+from tests.oracle.client import BY_LISTING, BY_METADATA, HudiOracle
+from tests.oracle.kept_table import OURS, OURS_OF_PARTITIONS, SERVICE_OF, TableWithMetadata
+from tests.oracle.shapes import SHAPES, bootstrap_shape
 from tests.oracle.sources import write_readable
 from tests.soak import parameters
 from tests.sql.changed_tables import setting
@@ -26,101 +25,33 @@ from tests.sql.changed_tables import setting
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
 
 SHAPE_OF = {shape.name: shape for shape in SHAPES}
-BY_METADATA = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
-BY_LISTING = {"hoodie.metadata.enable": "false", "hoodie.enable.data.skipping": "false"}
-# Of every type of column, of meta columns, with AND, OR, nulls and the partition column.
-FILTERS = (
-    "seq >= 100",
-    "seq = 14",
-    "id = 'k000014'",
-    "fare = 17.5",
-    "total > 400000000000",
-    "price > 5.0 AND seq < 60",
-    "day > date'2024-03-01' OR seq < 3",
-    "at >= timestamp'2020-01-01 12:36:00' AND is_even",
-    "note = 'ours'",
-    "note = 'theirs'",
-    "note IS NULL",
-    "note IS NOT NULL AND seq > 50",
-    "_hoodie_record_key = 'k000014' AND seq = 14",
-    "_hoodie_commit_time = '00000000000001' AND seq >= 15",
-    "_hoodie_commit_time > '00000000000001'",
-    "_hoodie_record_key >= 'k000100' OR note = 'ours'",
-)
-OURS = (
-    "UPDATE {t} SET note = 'ours' WHERE seq IN (3, 14, 77)",
-    "DELETE FROM {t} WHERE seq = 20",
-    "UPDATE {t} SET note = NULL, price = -seq WHERE seq IN (4, 31, 78)",
-)
-OURS_OF_PARTITIONS = (
-    "INSERT OVERWRITE {t} PARTITION (dt = '2024-03-02') SELECT id, seq, total, fare, price, is_even, day, "
-    "at, 'ours', place, labels, extra FROM {t} WHERE dt = '2024-03-02' AND seq < 60",
-    "ALTER TABLE {t} DROP PARTITION (dt = '2024-03-03')",
-)
 OURS_AFTERWARDS = (
     "CALL run_clean(table => '{t}', retain_commits => 1)",
     "ALTER TABLE {t} ADD COLUMNS (extra_note STRING)",
     "UPDATE {t} SET extra_note = 'new' WHERE seq = 6",
 )
-SERVICE_OF = {
-    "COPY_ON_WRITE": "CALL run_clustering(table => '{t}')",
-    "MERGE_ON_READ": "CALL run_compaction(op => 'scheduleandexecute', table => '{t}')",
-}
 
 
-@dataclass
-class KeptTable:
-    """The table, in hudisql's session called `name`, which 1.2 reads with and without its metadata table."""
-
-    oracle: HudiOracle
-    session: Any
-    path: str
-    name: str
-    shape: Shape
-    filters: Sequence[str] = FILTERS
-
-    def ours(self, statement: str) -> None:
-        """The metadata table is kept by the statement, and lists what the storage has."""
-        self.session.sql(statement.replace("{t}", self.name))
-        assert find_kept(open_table(Storage(), self.path)) is not None
-        call = f"CALL validate_metadata_table_files(table => '{self.name}')"
-        assert [tuple(row) for row in self.session.sql(call).rows] == []
+class KeptTable(TableWithMetadata):
+    """1.2 reads it with and without its metadata table."""
 
     def theirs(self, start: int, stop: int, options: Mapping[str, str] | None = None) -> None:
         """1.2 upserts on its defaults."""
         given = {
-            **self.shape.write_options(),
-            "hoodie.table.name": self.name.rpartition(".")[2],
             "hoodie.write.table.version": "9",
-            "hoodie.metadata.enable": "true",
             "hoodie.metadata.index.column.stats.enable": "true",
             **(options or {}),
         }
-        self.oracle.upsert(noted_rows(self.shape, start, stop, "theirs"), self.path, given)
+        self.upsert(self.readers[0], start, stop, given)
 
     def check(self) -> None:
         """Filters lose no row by the metadata table, neither 1.2's nor hudisql's."""
-        assert self.rows_of_filters(BY_METADATA) == self.rows_of_filters(BY_LISTING)
+        (hudi,) = self.readers
+        assert self.rows_of_filters(hudi, BY_METADATA) == self.rows_of_filters(hudi, BY_LISTING)
         # Not compared with those of 1.2, which finds no -0.0 by `f = 0`.
         with setting(self.session, "hoodie.enable.data.skipping", "false"):
-            expected = self._our_rows()
-        assert self._our_rows() == expected
-
-    def _our_rows(self) -> list[tuple[Any, ...]]:
-        return sorted(tuple(row) for row in self.session.sql(self._counts_of(self.name)).rows)
-
-    def rows_of_filters(self, options: Mapping[str, str]) -> list[tuple[int, ...]]:
-        """For each filter its number, and the count and the sum of `seq` of its rows."""
-        self.oracle.view("kept", self.path, options=options)
-        rows = self.oracle.sql(self._counts_of("kept")).to_pylist()
-        return sorted(tuple(row.values()) for row in rows)
-
-    def _counts_of(self, relation: str) -> str:
-        return " UNION ALL ".join(
-            f"SELECT {number} AS filter, count(*) AS found, coalesce(sum(seq), 0) AS total FROM {relation} "
-            f"WHERE {where}"
-            for number, where in enumerate(self.filters)
-        )
+            expected = self.our_rows()
+        assert self.our_rows() == expected
 
 
 @pytest.fixture(autouse=True)
@@ -150,7 +81,7 @@ def test_hudi_loses_no_rows_by_a_metadata_table_that_both_write(
     session.sql("CREATE DATABASE IF NOT EXISTS oracle")
     shape = replace(SHAPE_OF[name], name=f"kept_{name}" if is_long else f"kept_{name}_short")
     made = bootstrap_shape(session, shape, tmp_path, table_version="9")
-    table = KeptTable(oracle_120, session, made.path, f"oracle.{shape.name}", shape)
+    table = KeptTable((oracle_120,), session, made.path, f"oracle.{shape.name}", shape)
     table.check()
     for statement in OURS:
         table.ours(statement)
@@ -178,11 +109,10 @@ def test_hudi_loses_rows_by_the_metadata_table_that_it_makes_itself(
     session.sql("CREATE DATABASE IF NOT EXISTS oracle")
     shape = replace(SHAPE_OF["partitioned"], name="kept_not")
     made = bootstrap_shape(session, shape, tmp_path, table_version="9")
-    table = KeptTable(oracle_120, session, made.path, f"oracle.{shape.name}", shape)
+    table = KeptTable((oracle_120,), session, made.path, f"oracle.{shape.name}", shape)
     session.sql(f"CALL delete_metadata_table(table => '{table.name}')")
     table.theirs(30, 34)
-    found, expected = table.rows_of_filters(BY_METADATA), table.rows_of_filters(BY_LISTING)
-    assert sum(mine != theirs for mine, theirs in zip(found, expected, strict=True)) > 3
+    assert table.lost(oracle_120) > 3
     session.sql(f"CALL create_metadata_table(table => '{table.name}')")
     table.check()
 
@@ -239,7 +169,9 @@ def test_hudi_loses_no_rows_with_odd_values_and_partitions(
             rows = _odd_values(part * 100 + number * 10, number, min(part, 29))
             write_readable(rows, directory / f"part-{number}.parquet")
     shape = replace(SHAPE_OF["partitioned"], name=f"odd_{table_type[:5].lower()}", table_type=table_type)
-    table = KeptTable(oracle_120, session, str(tmp_path / "t"), f"oracle.{shape.name}", shape, ODD_FILTERS)
+    table = KeptTable(
+        (oracle_120,), session, str(tmp_path / "t"), f"oracle.{shape.name}", shape, filters=ODD_FILTERS
+    )
     session.sql(f"DROP TABLE IF EXISTS {table.name}")
     session.sql(
         f"CALL bootstrap_table(table => '{table.name}', source => '{tmp_path / 'source'}', "
@@ -252,6 +184,6 @@ def test_hudi_loses_no_rows_with_odd_values_and_partitions(
         table.check()
     # Ranges of both types would stand side by side: dropped.
     session.sql(f"ALTER TABLE {table.name} ALTER COLUMN seq TYPE BIGINT")
-    assert not open_table(Storage(), table.path).properties.metadata_partitions
+    assert not open_at(table.path).properties.metadata_partitions
     session.sql(f"CALL create_metadata_table(table => '{table.name}')")
     table.check()

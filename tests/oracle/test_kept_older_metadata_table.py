@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,12 @@ import pytest
 
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, RECORD_INDEX
 from hudisql.read.scan import data_skipping
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
-from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.write.metadata_table import metadata_compaction
-from scripts.setup_oracles import install_hudi_bundle
-from tests.oracle.client import HudiOracle, start_oracle
+from tests.opened import open_at, open_kept
+from tests.oracle.client import BY_METADATA, HudiOracle
 from tests.oracle.indexed_table import COMPACTION
-from tests.oracle.shapes import SHAPES, Shape, noted_rows
-from tests.oracle.test_kept_metadata_table import BY_LISTING, BY_METADATA, FILTERS
+from tests.oracle.kept_table import TableWithMetadata
+from tests.oracle.shapes import SHAPES, noted_rows
 from tests.soak import parameters
 from tests.write.metadata_table.kept_indexes import assert_finds_all_keys
 
@@ -59,74 +55,26 @@ ARCHIVE = "CALL archive_commits(table => '{t}', min_commits => 3, max_commits =>
 
 
 @dataclass
-class OlderTable:
-    """A table of `writer`, in hudisql's session called `name`; all `readers` must read it alike.
-
-    `indexes` are those that the writer makes.
-    """
+class OlderTable(TableWithMetadata):
+    """A table of `writer`, which makes the `indexes`."""
 
     writer: HudiOracle
-    readers: tuple[HudiOracle, ...]
-    session: Any
-    path: str
-    name: str
-    shape: Shape
     options: Mapping[str, str]
     indexes: tuple[str, ...]
 
-    def ours(self, statement: str) -> None:
-        """The statement keeps all indexes: the files of the storage, and the places of all keys."""
-        self.session.sql(statement.replace("{t}", self.name))
-        self._check_indexes()
-        call = f"CALL validate_metadata_table_files(table => '{self.name}')"
-        assert [tuple(row) for row in self.session.sql(call).rows] == []
-
     def theirs(self, start: int, stop: int, options: Mapping[str, str]) -> None:
         """Apache Hudi upserts by its index: no key has two rows, and the metadata table is kept then."""
-        rows = noted_rows(self.shape, start, stop, "theirs")
-        self.writer.upsert(rows, self.path, {**self.options, **options})
-        self._check_indexes()
+        self.upsert(self.writer, start, stop, {**self.options, **options})
+        self.check_kept()
         assert self.writer.sql(f"CALL validate_metadata_table_files(table => '{self.name}')").num_rows == 0
         self.check()
 
-    def _check_indexes(self) -> None:
-        metadata = find_kept(open_table(Storage(), self.path))
-        assert metadata is not None
+    def check_kept(self) -> None:
+        """All indexes are kept, and the places of all keys."""
+        metadata = open_kept(self.path)
         assert metadata.indexes == self.indexes
         if RECORD_INDEX in self.indexes:
             assert_finds_all_keys(metadata)
-
-    def check(self) -> None:
-        """Filters lose no row by the metadata table, and no key has two rows."""
-        for reader in self.readers:
-            by_listing = self._rows_of_filters(reader, BY_LISTING)
-            assert self._rows_of_filters(reader, BY_METADATA) == by_listing
-            whole = reader.read(self.path, options=BY_LISTING)
-            assert {*Counter(whole["_hoodie_record_key"].to_pylist()).values()} == {1}
-        ours = self.session.sql(self._counts_of(self.name)).rows
-        assert sorted(tuple(row) for row in ours) == by_listing
-
-    def _rows_of_filters(self, reader: HudiOracle, options: Mapping[str, str]) -> list[tuple[int, ...]]:
-        reader.view("kept_older", self.path, options=options)
-        rows = reader.sql(self._counts_of("kept_older")).to_pylist()
-        return sorted(tuple(row.values()) for row in rows)
-
-    def _counts_of(self, relation: str) -> str:
-        return " UNION ALL ".join(
-            f"SELECT {number} AS filter, count(*) AS found, coalesce(sum(seq), 0) AS total FROM {relation} "
-            f"WHERE {where}"
-            for number, where in enumerate(FILTERS)
-        )
-
-
-@pytest.fixture(scope="module")
-def oracle_015(tmp_path_factory: pytest.TempPathFactory, metastore_uri: str) -> Iterator[HudiOracle]:
-    """Hudi 0.15 on Java's class path: by `spark.jars` alone it may fail on delete blocks (docs/facts.md)."""
-    config = {"spark.driver.extraClassPath": str(install_hudi_bundle("0.15.0"))}
-    directory = tmp_path_factory.mktemp("oracle")
-    oracle = start_oracle("0.15.0", directory, metastore_uri=metastore_uri, config=config)
-    yield oracle
-    oracle.close()
 
 
 @pytest.mark.parametrize(
@@ -148,7 +96,7 @@ def oracle_015(tmp_path_factory: pytest.TempPathFactory, metastore_uri: str) -> 
 )
 def test_hudi_goes_on_with_the_metadata_table_that_both_keep(
     session: Any,
-    oracle_015: HudiOracle,
+    oracle_on_class_path: HudiOracle,
     oracle_120: HudiOracle,
     writer: str,
     version: int,
@@ -165,12 +113,12 @@ def test_hudi_goes_on_with_the_metadata_table_that_both_keep(
     options |= WITH_INDEXES if is_long or version == 8 else BY_METADATA
     if writer == "1.2":
         options["hoodie.write.table.version"] = str(version)
-    hudi = oracle_120 if writer == "1.2" else oracle_015
-    readers = (oracle_015, oracle_120) if version == 6 and is_long else (hudi,)
+    hudi = oracle_120 if writer == "1.2" else oracle_on_class_path
+    readers = (oracle_on_class_path, oracle_120) if version == 6 and is_long else (hudi,)
     path = str(tmp_path / "t")
     hudi.upsert(noted_rows(shape, 0, 120), path, options)
-    indexes = open_table(Storage(), path).properties.metadata_partitions
-    table = OlderTable(hudi, readers, session, path, f"oracle.{name}", shape, options, indexes)
+    indexes = open_at(path).properties.metadata_partitions
+    table = OlderTable(readers, session, path, f"oracle.{name}", shape, hudi, options, indexes)
     session.sql(f"CALL hive_sync(table => '{table.name}', path => '{path}')")
     for statement in OURS[: None if is_long else 2]:
         table.ours(statement)
@@ -209,7 +157,7 @@ def test_hudi_goes_on_with_the_metadata_table_that_hudisql_makes_in_version_8(
     name = f"oracle.{shape.name}"
     session.sql(f"CALL hive_sync(table => '{name}', path => '{path}')")
     indexes = ("column_stats", "files", "partition_stats", "record_index")
-    table = OlderTable(oracle_120, (oracle_120,), session, path, name, shape, options, indexes)
+    table = OlderTable((oracle_120,), session, path, name, shape, oracle_120, options, indexes)
     table.ours("CREATE INDEX record_index ON {t} (id)")
     table.check()
     # The statistics are those of hudisql: queries ask them.

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, RECORD_INDEX
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
-from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.metadata_table.metadata_table import readable_metadata_table
 from hudisql.write.metadata_table import metadata_compaction
-from scripts.setup_oracles import install_hudi_bundle
-from tests.oracle.client import HudiOracle, start_oracle
-from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape, noted_rows
-from tests.oracle.test_kept_metadata_table import (
-    BY_LISTING,
-    BY_METADATA,
-    FILTERS,
-    OURS,
-    OURS_OF_PARTITIONS,
-    SERVICE_OF,
-)
+from tests.opened import open_at, open_kept
+from tests.oracle.client import BY_METADATA, HudiOracle
+from tests.oracle.kept_table import FILTERS, OURS, OURS_OF_PARTITIONS, SERVICE_OF, TableWithMetadata
+from tests.oracle.shapes import SHAPES, bootstrap_shape
 from tests.write.metadata_table.kept_indexes import assert_finds_all_keys
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
@@ -64,75 +52,17 @@ CLEAN = "CALL run_clean(table => '{t}', retain_commits => 1)"
 ARCHIVE = "CALL archive_commits(table => '{t}', min_commits => 3, max_commits => 4, retain_commits => 1)"
 
 
-@dataclass
-class MadeTable:
-    """A table of version 6, in hudisql's session called `name`; all `readers` must read it alike."""
+class MadeTable(TableWithMetadata):
+    """A table of version 6."""
 
-    readers: tuple[HudiOracle, ...]
-    session: Any
-    path: str
-    name: str
-    shape: Shape
-    filters: Sequence[str]
-
-    def ours(self, statement: str) -> None:
-        """The metadata table is kept by the statement, and lists what the storage has."""
-        self.session.sql(statement.replace("{t}", self.name))
-        self.check_kept()
-        call = f"CALL validate_metadata_table_files(table => '{self.name}')"
-        assert [tuple(row) for row in self.session.sql(call).rows] == []
-
-    def theirs(self, writer: HudiOracle, start: int, stop: int, options: Mapping[str, str]) -> None:
-        """Apache Hudi upserts."""
-        given = {**self.shape.write_options(), "hoodie.metadata.enable": "true", **options}
-        given["hoodie.table.name"] = self.name.rpartition(".")[2]
-        writer.upsert(noted_rows(self.shape, start, stop, "theirs"), self.path, given)
+    by_metadata = BY_STATISTICS
 
     def check_kept(self) -> None:
-        metadata = find_kept(open_table(Storage(), self.path))
-        assert metadata is not None
+        """The statistics are those of the source files, and the record index has the places of all keys."""
+        metadata = open_kept(self.path)
         assert metadata.has_statistics_of_sources
         if RECORD_INDEX in metadata.indexes:
             assert_finds_all_keys(metadata)
-
-    def check(self) -> None:
-        """Filters lose no row by the metadata table, and no key has two rows."""
-        ours = sorted(tuple(row) for row in self.session.sql(self._counts_of(self.name)).rows)
-        for reader in self.readers:
-            assert self.rows_of_filters(reader, BY_LISTING) == ours
-            assert self.rows_of_filters(reader, BY_STATISTICS) == ours
-            whole = reader.read(self.path, options=BY_LISTING)
-            assert {*Counter(whole["_hoodie_record_key"].to_pylist()).values()} == {1}
-
-    def lost(self, reader: HudiOracle) -> int:
-        """The number of filters of which the reader does not find all rows."""
-        found, expected = (self.rows_of_filters(reader, options) for options in (BY_STATISTICS, BY_LISTING))
-        return sum(mine != theirs for mine, theirs in zip(found, expected, strict=True))
-
-    def rows_of_filters(self, reader: HudiOracle, options: Mapping[str, str]) -> list[tuple[int, ...]]:
-        """For each filter its number, and the count and the sum of `seq` of its rows."""
-        reader.view("made_older", self.path, options=options)
-        rows = reader.sql(self._counts_of("made_older")).to_pylist()
-        return sorted(tuple(row.values()) for row in rows)
-
-    def _counts_of(self, relation: str) -> str:
-        return " UNION ALL ".join(
-            f"SELECT {number} AS filter, count(*) AS found, coalesce(sum(seq), 0) AS total FROM {relation} "
-            f"WHERE {where}"
-            for number, where in enumerate(self.filters)
-        )
-
-
-@pytest.fixture(scope="module")
-def oracle_on_class_path(
-    tmp_path_factory: pytest.TempPathFactory, metastore_uri: str
-) -> Iterator[HudiOracle]:
-    """Hudi 0.15 on Java's class path: by `spark.jars` alone it may fail on delete blocks (docs/facts.md)."""
-    config = {"spark.driver.extraClassPath": str(install_hudi_bundle("0.15.0"))}
-    directory = tmp_path_factory.mktemp("oracle")
-    oracle = start_oracle("0.15.0", directory, metastore_uri=metastore_uri, config=config)
-    yield oracle
-    oracle.close()
 
 
 def _bootstrap(
@@ -142,7 +72,7 @@ def _bootstrap(
     shape = replace(SHAPE_OF[name], name=f"made_{name}_{suffix}")
     made = bootstrap_shape(session, shape, tmp_path / suffix, indexes=indexes)
     filters = (*MORE_FILTERS, *(OF_PARTITIONS if shape.partition_columns else ()))
-    table = MadeTable(readers, session, made.path, f"oracle.{shape.name}", shape, filters)
+    table = MadeTable(readers, session, made.path, f"oracle.{shape.name}", shape, filters=filters)
     table.check_kept()
     return table
 
@@ -154,8 +84,8 @@ def test_hudi_reads_and_writes_by_the_metadata_table_of_a_bootstrap(
     table = _bootstrap(session, "partitioned", "short", tmp_path, readers, "column_stats")
     table.filters = (*MORE_FILTERS[-6:], OF_PARTITIONS[0])
     table.check()
-    table.theirs(oracle_015, 30, 31, BY_STATISTICS)
-    table.theirs(oracle_120, 31, 32, {})
+    table.upsert(oracle_015, 30, 31, BY_STATISTICS)
+    table.upsert(oracle_120, 31, 32, {})
     table.ours(OURS[0])
     table.check()
 
@@ -178,18 +108,18 @@ def test_hudi_loses_no_rows_by_a_metadata_table_that_all_write(
     for statement in (*OURS, MERGE):
         table.ours(statement)
     table.check()
-    table.theirs(oracle_015, 40, 42, by_records)
+    table.upsert(oracle_015, 40, 42, by_records)
     table.check()
-    table.theirs(oracle_120, 42, 44, BY_RECORDS)
+    table.upsert(oracle_120, 42, 44, BY_RECORDS)
     table.check_kept()
     table.check()
     of_partitions = OURS_OF_PARTITIONS if table.shape.partition_columns else ()
     for statement in (*of_partitions, OURS[0], SERVICE_OF[table.shape.table_type], CLEAN):
         table.ours(statement)
     table.check()
-    table.theirs(oracle_120, 44, 46, {**BY_RECORDS, **COMPACTED})
+    table.upsert(oracle_120, 44, 46, {**BY_RECORDS, **COMPACTED})
     table.ours(OURS[2])
-    table.theirs(oracle_015, 46, 48, {**by_records, **COMPACTED})
+    table.upsert(oracle_015, 46, 48, {**by_records, **COMPACTED})
     table.check()
     for statement in (OURS[0], CLEAN, ARCHIVE, OURS[1], *ADD_A_COLUMN):
         table.ours(statement)
@@ -205,22 +135,22 @@ def test_a_writer_of_hudi_015_drops_the_statistics_and_one_of_12_makes_wrong_one
     """On their defaults, one after the other; the next change of hudisql drops the wrong ones."""
     readers = (oracle_015, oracle_120)
     table = _bootstrap(session, "partitioned", "dropped", tmp_path, readers, "column_stats")
-    table.theirs(oracle_015, 30, 31, {})
-    metadata = readable_metadata_table(open_table(Storage(), table.path))
+    table.upsert(oracle_015, 30, 31, {})
+    metadata = readable_metadata_table(open_at(table.path))
     assert metadata is not None
     assert metadata.indexes == (FILES,)
     assert not metadata.has_statistics_of_sources
     table.check()
-    table.theirs(oracle_120, 31, 32, {})
-    assert COLUMN_STATS in open_table(Storage(), table.path).properties.metadata_partitions
+    table.upsert(oracle_120, 31, 32, {})
+    assert COLUMN_STATS in open_at(table.path).properties.metadata_partitions
     assert table.lost(oracle_015)
     assert table.lost(oracle_120)
     session.sql(OURS[0].replace("{t}", table.name))
-    assert open_table(Storage(), table.path).properties.metadata_partitions == (FILES,)
+    assert open_at(table.path).properties.metadata_partitions == (FILES,)
     table.check()
     table.ours("CALL create_metadata_table(table => '{t}')")
     table.check()
-    table.theirs(oracle_120, 32, 33, {})
+    table.upsert(oracle_120, 32, 33, {})
     table.check()
 
 
@@ -231,8 +161,8 @@ def test_an_upgrade_by_hudi_12_adds_wrong_statistics_of_partitions(
 ) -> None:
     """It keeps those of files."""
     table = _bootstrap(session, name, "upgraded", tmp_path, (oracle_120,), "column_stats")
-    table.theirs(oracle_120, 30, 31, {"hoodie.write.table.version": "9"})
-    metadata = readable_metadata_table(open_table(Storage(), table.path))
+    table.upsert(oracle_120, 30, 31, {"hoodie.write.table.version": "9"})
+    metadata = readable_metadata_table(open_at(table.path))
     assert metadata is not None
     assert not metadata.has_statistics_of_sources
     assert bool(table.lost(oracle_120)) == (name == "partitioned")

@@ -15,8 +15,8 @@ from hudisql.console import SilentConsole
 from hudisql.read.scan import data_skipping
 from hudisql.write.metadata_table import metadata_compaction
 from tests.opened import open_at, open_kept
-from tests.oracle.client import HudiOracle
-from tests.oracle.indexed_table import BY_INDEX, BY_LISTING, COMPACTION, IndexedTable
+from tests.oracle.client import BY_LISTING, BY_METADATA, HudiOracle
+from tests.oracle.indexed_table import COMPACTION, IndexedTable
 from tests.write.metadata_table.kept_indexes import assert_finds_all_rows_by_partition
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
@@ -84,7 +84,7 @@ class PartitionedIndex(IndexedTable):
             ),
             sorted(tuple(row) for row in self.session.sql(_of_filters(self.name)).rows),
         ]
-        self.hudi.view("by_partition", self.path, options=BY_INDEX)
+        self.hudi.view("by_partition", self.path, options=BY_METADATA)
         theirs = self.hudi.sql(_of_filters("by_partition")).to_pylist()
         found.append(sorted(tuple(row.values()) for row in theirs))
         assert found == [found[0]] * 3

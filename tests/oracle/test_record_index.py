@@ -18,15 +18,15 @@ from hudisql.table.metadata_table.record_lookup import find_records
 from hudisql.write.index.slice_key_lookup import SliceLookup, read_keys
 from hudisql.write.metadata_table import metadata_compaction
 from tests.opened import open_kept
-from tests.oracle.client import HudiOracle
-from tests.oracle.indexed_table import BY_INDEX, BY_LISTING, COMPACTION, SETTINGS, IndexedTable
+from tests.oracle.client import BY_LISTING, BY_METADATA, HudiOracle
+from tests.oracle.indexed_table import COMPACTION, SETTINGS, IndexedTable
 from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape, noted_rows
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
 
 SHAPE = next(shape for shape in SHAPES if shape.name == "partitioned")
 WITH_INDEX = {
-    **BY_INDEX,
+    **BY_METADATA,
     "hoodie.write.table.version": "9",
     "hoodie.metadata.index.column.stats.enable": "true",
     "hoodie.datasource.write.hive_style_partitioning": "true",
@@ -93,9 +93,9 @@ class TableWithRecordIndex(IndexedTable):
         keys = [f"k{number:06}" for number in (0, 3, 6, 9, 14, 20, 30, 33, 77, 100)] + ["nk000001"]
         listed = ", ".join(f"'{key}'" for key in keys)
         for column in ("id", "_hoodie_record_key"):
-            found = self.hudi.read(self.path, where=f"{column} IN ({listed})", options=BY_INDEX)
+            found = self.hudi.read(self.path, where=f"{column} IN ({listed})", options=BY_METADATA)
             assert sorted(found["id"].to_pylist()) == [key for key in keys if key in counts]
-            one = self.hudi.read(self.path, where=f"{column} = 'k000006'", options=BY_INDEX)
+            one = self.hudi.read(self.path, where=f"{column} = 'k000006'", options=BY_METADATA)
             assert one["id"].to_pylist() == ["k000006"] * counts["k000006"]
 
 
