@@ -25,6 +25,7 @@ from hudisql.catalog.embedded import (
     stop_embedded_metastore,
 )
 from hudisql.errors import MetastoreUnavailableError, SettingsError
+from tests.processes import wait_for
 
 pytestmark = pytest.mark.hms
 
@@ -38,13 +39,6 @@ USER = textwrap.dedent(
         sys.stdin.read()
     """
 )
-
-
-def _wait_until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the awaited state did not come"
-        time.sleep(0.05)
 
 
 def _is_alive(pid: int | None) -> bool:
@@ -101,7 +95,7 @@ def test_processes_that_start_at_once_share_one_server_and_a_killed_last_user_en
         time.sleep(0.5)
         assert embedded_metastore_status(tmp_path).running
         _end_user(users[2])
-        _wait_until(lambda: not _is_alive(status.server_pid) and not _is_alive(status.watcher_pid))
+        wait_for(lambda: not _is_alive(status.server_pid) and not _is_alive(status.watcher_pid), seconds=120)
         assert not embedded_metastore_status(tmp_path).running
     finally:
         for user in users:
@@ -118,7 +112,7 @@ def test_a_killed_watcher_takes_its_server_along_and_the_next_user_starts_anew_w
         status = embedded_metastore_status(tmp_path)
         assert status.watcher_pid is not None
         os.kill(status.watcher_pid, signal.SIGKILL)
-        _wait_until(lambda: not _is_alive(status.server_pid))
+        wait_for(lambda: not _is_alive(status.server_pid), seconds=120)
         assert not embedded_metastore_status(tmp_path).running
         with acquire_embedded_metastore(tmp_path) as second, MetastoreClient(second.uri) as client:
             assert client.list_databases() == ["default", "kept_data"]
@@ -130,7 +124,7 @@ def test_a_server_that_dies_is_started_again_for_the_next_user(tmp_path: Path) -
         status = embedded_metastore_status(tmp_path)
         assert status.server_pid is not None
         os.kill(status.server_pid, signal.SIGKILL)
-        _wait_until(lambda: not _is_alive(status.watcher_pid))
+        wait_for(lambda: not _is_alive(status.watcher_pid), seconds=120)
         with acquire_embedded_metastore(tmp_path, java_options=FAST):
             assert embedded_metastore_status(tmp_path).server_pid != status.server_pid
 
@@ -146,7 +140,7 @@ def test_a_kept_server_outlives_its_users_until_it_is_stopped(tmp_path: Path) ->
             assert user.uri == status.uri
             # Others still use it: it goes on, and ends with them.
             assert stop_embedded_metastore(tmp_path).running
-        _wait_until(lambda: not _is_alive(status.server_pid))
+        wait_for(lambda: not _is_alive(status.server_pid), seconds=120)
         assert not stop_embedded_metastore(tmp_path).running
     finally:
         stop_embedded_metastore(tmp_path, force=True)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,6 +16,7 @@ from hudisql.catalog.client import MetastoreClient
 from hudisql.catalog.embedded import embedded_hive_site
 from hudisql.java_runtime import find_java_home
 from tests.free_port import find_free_port
+from tests.processes import wait_for_port
 
 CATALOG = Path(__file__).parents[2] / "catalog"
 LAUNCHERS = ("start-metastore", "start-hiveserver2", "beeline")
@@ -82,15 +81,7 @@ def test_the_metastore_launcher_serves_a_warehouse_on_derby(tmp_path: Path) -> N
             env=_environment(WAREHOUSE=str(tmp_path / "warehouse"), JAVA_OPTIONS="-XX:TieredStopAtLevel=1"),
         )
     try:
-        deadline = time.monotonic() + 120
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                assert server.poll() is None, (tmp_path / "log").read_text()
-                assert time.monotonic() < deadline, (tmp_path / "log").read_text()
-                time.sleep(0.2)
+        wait_for_port(server, port, tmp_path / "log", 120)
         with MetastoreClient(f"thrift://127.0.0.1:{port}") as client:
             default = client.get_database("default")
         assert default is not None

@@ -17,6 +17,7 @@ from typing import Any
 
 from hudisql.java_runtime import find_java_home
 from scripts.setup_oracles import install_hive
+from tests.processes import wait_or_kill
 
 
 class HiveError(AssertionError):
@@ -50,11 +51,7 @@ class Beeline:
         """End beeline: it stops by itself when its script ends."""
         assert self.process.stdin is not None
         self.process.stdin.close()
-        try:
-            self.process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        wait_or_kill(self.process, 20)
         while self.lines.get() is not None:
             pass
 

@@ -7,9 +7,7 @@ URLClassLoader) and a few opened packages. Queries run as MapReduce inside the s
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,8 @@ from xml.sax.saxutils import escape
 from hudisql.java_runtime import find_java_home
 from scripts.setup_oracles import HIVE_VERSION, install_hive, install_hudi_bundle
 from tests.free_port import find_free_port
-from tests.hive.beeline import Beeline, HiveError, start_beeline
+from tests.hive.beeline import Beeline, start_beeline
+from tests.processes import end_process, wait_for_port
 
 START_SECONDS = 240
 STATEMENT_SECONDS = 600
@@ -59,18 +58,13 @@ class HiveServer:
     def close(self) -> None:
         """End the server and its beeline."""
         self.disconnect()
-        self.process.terminate()
-        try:
-            self.process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        end_process(self.process)
 
 
 def start_hive_server(directory: Path, metastore_uri: str) -> HiveServer:
     """Start HiveServer2 on `metastore_uri`; `directory` takes its configuration, log and scratch files.
 
-    Installs Hive if it is missing. Raises HiveError if the server does not open its port.
+    Installs Hive if it is missing. Raises RuntimeError if the server does not open its port.
     """
     hive, bundle = install_hive(), install_hudi_bundle("0.15.0")
     directory.mkdir(parents=True, exist_ok=True)
@@ -97,9 +91,8 @@ def start_hive_server(directory: Path, metastore_uri: str) -> HiveServer:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=directory
         )
-    server = HiveServer(port, process, directory)
-    _wait_for_port(server)
-    return server
+    wait_for_port(process, port, directory / "log", START_SECONDS)
+    return HiveServer(port, process, directory)
 
 
 def beeline_command(directory: Path, port: int) -> Sequence[str]:
@@ -148,21 +141,6 @@ def _render_configuration(settings: Mapping[str, str]) -> str:
         for name, value in settings.items()
     )
     return f'<?xml version="1.0"?>\n<configuration>\n{entries}</configuration>\n'
-
-
-def _wait_for_port(server: HiveServer) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and server.process.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", server.port), timeout=1).close()
-        except OSError:
-            time.sleep(0.2)
-        else:
-            return
-    server.close()
-    raise HiveError(
-        f"HiveServer2 did not start\n{(server.directory / 'log').read_text(errors='replace')[-4000:]}"
-    )
 
 
 def parse_rows(lines: Sequence[str]) -> list[dict[str, str | None]]:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.iceberg.readers import check_history, check_shown, duckdb_rows, metadata_of, shown_file
 from tests.ingest.broker import KafkaBroker
+from tests.processes import wait_for
 from tests.service_process.ingest.test_run_ingest import (
     committed,
     declare,
@@ -15,7 +16,6 @@ from tests.service_process.ingest.test_run_ingest import (
     keys,
     make_table,
     running_worker,
-    wait_until,
 )
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms, pytest.mark.kafka, pytest.mark.soak]
@@ -44,7 +44,7 @@ def test_a_worker_publishes_its_commits_and_the_entry_follows(
         for number in range(6):
             ids = range(number * 5, number * 5 + 30)
             broker.produce(topic, events(ids, number), keys(ids))
-            wait_until(lambda: sum(committed(session, table).values()) == 30 * (number + 1))  # noqa: B023
+            wait_for(lambda: sum(committed(session, table).values()) == 30 * (number + 1))  # noqa: B023
     assert warnings == []
     check_shown(session, table, path)
     snapshots = [snapshot["snapshot-id"] for snapshot in metadata_of(path)["snapshots"]]

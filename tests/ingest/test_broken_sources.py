@@ -22,9 +22,9 @@ from hudisql.ingest.ownership import OwnsAll
 from hudisql.ingest.worker import IngestWorker
 from tests.ingest.broker import kafka_broker
 from tests.ingest.fed_tables import FedTable, FedTables, fed_tables
-from tests.ingest.test_two_workers import wait_for
 from tests.ingest.test_worker_group import SOON, is_taken, wait_until_taken
 from tests.ingest.worker_processes import WorkerProcess, WorkerServer
+from tests.processes import wait_for
 
 pytestmark = [pytest.mark.hms, pytest.mark.kafka]
 

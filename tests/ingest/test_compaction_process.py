@@ -20,7 +20,7 @@ from hudisql.format.timeline.instant import COMMIT
 from hudisql.service_process.ingest.run_ingest import WorkerOptions, run_worker
 from hudisql.table.files.snapshot import load_file_slices
 from tests.ingest.fed_tables import STORAGE, FedTable, FedTables
-from tests.ingest.test_two_workers import wait_for
+from tests.processes import wait_for
 
 pytestmark = [pytest.mark.hms, pytest.mark.kafka]
 

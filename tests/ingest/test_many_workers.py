@@ -10,9 +10,9 @@ import pytest
 
 from hudisql.ingest.kafka.group_ownership import SESSION_MILLISECONDS
 from tests.ingest.fed_tables import FedTable, FedTables
-from tests.ingest.test_two_workers import wait_for
 from tests.ingest.test_worker_group import is_taken, owner, produce_everywhere
 from tests.ingest.worker_processes import WorkerProcess, WorkerServer
+from tests.processes import wait_for
 
 pytestmark = [pytest.mark.hms, pytest.mark.kafka, pytest.mark.soak]
 

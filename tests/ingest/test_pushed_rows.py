@@ -29,8 +29,8 @@ from tests.ingest.pushed_tables import (
     pushed_tables,
     rows_of,
 )
-from tests.ingest.test_two_workers import wait_for
 from tests.ingest.worker_processes import WorkerServer
+from tests.processes import wait_for
 
 pytestmark = pytest.mark.hms
 

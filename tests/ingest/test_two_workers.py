@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import signal
-import time
-from collections.abc import Callable
 
 import pytest
 
 from tests.ingest.fed_tables import FedTables
 from tests.ingest.test_worker_kills import produce_round
 from tests.ingest.worker_processes import WorkerServer
+from tests.processes import wait_for
 from tests.soak import parameters
 
 pytestmark = [pytest.mark.hms, pytest.mark.kafka]
-
-
-def wait_for(condition: Callable[[], object], what: str, seconds: float = 60) -> float:
-    """Wait until it holds; the seconds that it took."""
-    began = time.monotonic()
-    while not condition():
-        assert time.monotonic() - began < seconds, what
-        time.sleep(0.05)
-    return time.monotonic() - began
 
 
 @pytest.mark.soak

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from tests.ingest.fed_tables import FedTable, FedTables
-from tests.ingest.test_two_workers import wait_for
 from tests.ingest.worker_processes import WorkerProcess, WorkerServer
+from tests.processes import wait_for
 
 pytestmark = [pytest.mark.hms, pytest.mark.kafka]
 

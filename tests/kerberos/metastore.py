@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
-import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +12,7 @@ from hudisql.catalog.embedded import embedded_hive_site, find_spark_jars, render
 from hudisql.java_runtime import find_java_home
 from tests.free_port import find_free_port
 from tests.kerberos.realm import REALM, Realm
+from tests.processes import end_process, wait_for_port
 
 SERVICE = f"hive/localhost@{REALM}"
 _OPENED = ("lang", "lang.reflect", "util", "util.concurrent", "net", "time")
@@ -33,12 +31,7 @@ class SecuredMetastore:
 
     def close(self) -> None:
         """End the server."""
-        self.process.terminate()
-        try:
-            self.process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        end_process(self.process)
 
 
 def start_secured_metastore(
@@ -80,14 +73,5 @@ def start_secured_metastore(
     with (directory / "metastore.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=directory, env=dict(os.environ))
     metastore = SecuredMetastore(f"thrift://localhost:{port}", warehouse, core, hadoop_directory, process)
-    _wait_for_port(process, port, directory / "metastore.log")
+    wait_for_port(process, port, directory / "metastore.log", _START_SECONDS)
     return metastore
-
-
-def _wait_for_port(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return
-        time.sleep(0.2)
-    raise AssertionError(f"the metastore did not start: {log.read_text()[-4000:]}")

@@ -14,6 +14,8 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
+from tests.processes import wait_or_kill
+
 
 class ChildError(AssertionError):
     """The child refused, failed, died or hangs; the message is its own."""
@@ -54,11 +56,7 @@ class LineProcess:
         """End the child: it stops by itself when its input ends."""
         assert self.process.stdin is not None
         self.process.stdin.close()
-        try:
-            self.process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        wait_or_kill(self.process, 30)
         while self.answers.get() is not None:
             pass
 

@@ -29,6 +29,7 @@ from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
 from tests.oracle.client import HudiOracle, OracleError
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import SHAPES, Shape, noted_rows
+from tests.processes import wait_for
 from tests.soak import parameters
 
 pytestmark = pytest.mark.oracle
@@ -83,13 +84,6 @@ def _metadata(table: HudiTable, partition: int) -> CommitMetadata:
         file_id=found.file_id, path=f"{place}/{Path(found.base_file.path).name}", partition_path=place
     )
     return CommitMetadata(partition_to_write_stats={place: (stat,)}, operation_type="UPSERT")
-
-
-def _wait_for(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def _new_instant(path: str, known: HudiTable) -> Callable[[], object]:
@@ -177,7 +171,7 @@ def test_hudi_015_gives_way_to_our_commit_on_its_file_groups_and_we_clear_up_aft
         ours = _begin(path)
         metadata = _metadata(ours.table, 1)
         running = background.submit(oracle_015.upsert, rows, path, OPTIONS | SHARED)
-        _wait_for(_new_instant(path, open_table(STORAGE, path)))
+        wait_for(_new_instant(path, open_table(STORAGE, path)), seconds=WAIT_SECONDS)
         try:
             complete_commit(ours, metadata)
             break

@@ -15,9 +15,9 @@ import pytest
 
 from hudisql.errors import StorageError
 from hudisql.spark.python_worker import complete_input
+from tests.processes import wait_for
 from tests.spark_versions import needs_spark
 
-SECONDS = 60
 FREEZE = """
 import gc
 from hudisql.spark.python_worker import freeze_loaded_modules
@@ -39,13 +39,6 @@ def _slowly(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         time.sleep(0.05)
         yield batch
-
-
-def _wait_for(path: Path) -> None:
-    end = time.monotonic() + SECONDS
-    while not path.exists():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_outside_of_a_task_batches_are_passed_on() -> None:
@@ -92,10 +85,10 @@ def test_rows_of_a_task_that_is_killed_are_cut_short(spark: Any, tmp_path: Path,
 
     thread = threading.Thread(target=run)
     thread.start()
-    _wait_for(begun)
+    wait_for(begun.exists)
     context.cancelJobGroup("to be killed")
     thread.join()
-    _wait_for(ended)
+    wait_for(ended.exists)
     assert "before it had all its rows" in ended.read_text()
 
 

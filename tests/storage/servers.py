@@ -12,6 +12,7 @@ from typing import Any
 
 from hudisql.java_runtime import ensure_java_home
 from scripts.setup_oracles import hadoop_jars
+from tests.processes import wait_or_kill
 
 BUCKET = "hudisql-test"
 
@@ -119,8 +120,4 @@ def hdfs_cluster(directory: Path) -> Iterator[str]:
                 yield first.split()[1].rstrip("/")
             finally:
                 process.stdin.close()
-                try:
-                    process.wait(timeout=60)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
+                wait_or_kill(process, 60)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +14,7 @@ from hudisql.java_runtime import find_java_home
 from scripts.setup_metastores import install_metastore, metastore_schema_tool
 from tests.catalog.metastores.postgres import PostgresDatabase, postgres_database
 from tests.free_port import find_free_port
+from tests.processes import wait_for_port
 
 START_SECONDS = 180
 HERE = Path(__file__).parent
@@ -93,7 +92,7 @@ def other_metastore(
     with started.log.open("wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory)
     try:
-        _wait_for_port(process, port, started.log)
+        wait_for_port(process, port, started.log, START_SECONDS)
         yield started
     finally:
         process.kill()
@@ -129,15 +128,3 @@ def _settings(metastore: OtherMetastore) -> Mapping[str, str]:
         "metastore.expression.proxy": "org.apache.hadoop.hive.metastore.DefaultPartitionExpressionProxy",
         "metastore.task.threads.always": "org.apache.hadoop.hive.metastore.events.EventCleanerTask",
     }
-
-
-def _wait_for_port(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.2)
-        else:
-            return
-    raise RuntimeError(f"the metastore did not start\n{log.read_text(errors='replace')[-4000:]}")

@@ -23,8 +23,8 @@ from hudisql.procedures.registry import NamedTableArguments
 from hudisql.service_process.ingest.drain_ingest import drain_tables, resume_tables
 from hudisql.service_process.ingest.ingest_status import IngestStatus, StatusRow, find_status
 from tests.ingest.fed_tables import STORAGE, FedTable, FedTables
-from tests.ingest.test_two_workers import wait_for
 from tests.ingest.worker_processes import WorkerServer
+from tests.processes import wait_for
 
 NEVER = 3600.0
 pytestmark = [pytest.mark.hms, pytest.mark.kafka]

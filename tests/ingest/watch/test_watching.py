@@ -29,6 +29,7 @@ from hudisql.procedures.ingest.show_ingest import ShowIngestArguments, show_inge
 from hudisql.service_process.ingest.run_ingest import WorkerOptions, run_worker
 from tests.free_port import find_free_port
 from tests.ingest.fed_tables import STORAGE, FedTable, FedTables
+from tests.processes import wait_for
 
 
 def get(address: str, path: str) -> tuple[int, str]:
@@ -54,13 +55,6 @@ def running_worker(context: Context, **options: Any) -> Iterator[None]:
         finally:
             stop.set()
         worker.result(60)
-
-
-def wait_for(holds: Any) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.mark.hms

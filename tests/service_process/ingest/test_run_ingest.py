@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +18,7 @@ from hudisql.service_process.ingest.run_ingest import WorkerOptions, run_worker
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from tests.ingest.broker import KafkaBroker
+from tests.processes import wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms, pytest.mark.kafka]
 
@@ -83,14 +83,6 @@ def committed(session: Any, table: str) -> Mapping[tuple[str, int], int]:
     return find_offsets(open_table(Storage(), location_of(entry))).offsets
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-# Ids, their ordering value, further fields. Late events have no effect; deleted keys are inserted again.
 ROUNDS: list[tuple[Sequence[int], int, dict[str, object]]] = [
     (range(300), 0, {}),
     (range(100), 5, {}),
@@ -117,7 +109,7 @@ def test_events_are_inserted_updated_and_deleted(
         for number, (ids, ts, more) in enumerate(ROUNDS):
             broker.produce(topic, events(ids, ts, **more), keys(ids))
             taken = sum(len(ids) for ids, _, _ in ROUNDS[: number + 1])
-            wait_until(lambda: sum(committed(session, table).values()) == taken)  # noqa: B023
+            wait_for(lambda: sum(committed(session, table).values()) == taken)  # noqa: B023
     rows = session.sql(f"SELECT id, name, ts, dt FROM {table}").rows
     expected = {each: 5 if each < 80 else 7 if each < 90 else 0 for each in range(300)}
     expected = {each: ts for each, ts in expected.items() if not 90 <= each < 100}

@@ -7,8 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 
 from hudisql.service_process.tables.run_services import ServedTables, run_services
 from tests.fault_injection import ROOT, wait_for_late_tasks
+from tests.processes import wait_for
 from tests.soak import parameters
 from tests.sql.changed_tables import ChangedTable
 
@@ -56,7 +56,7 @@ def test_a_compaction_that_a_signal_ends_is_completed_by_the_next_run(
     barrier.mkdir()
     heartbeats = Path(table.path, ".hoodie", ".heartbeat")
     with _process(session.spark, table, barrier) as process:
-        _wait_for(lambda: process.poll() is not None or any(barrier.iterdir()))
+        wait_for(lambda: process.poll() is not None or any(barrier.iterdir()), seconds=90)
         assert process.poll() is None, process.communicate()
         (worker,) = [each.name for each in barrier.iterdir()]
         (plan,) = session.sql(f"CALL show_compaction('{table.name}')").rows
@@ -72,7 +72,7 @@ def test_a_compaction_that_a_signal_ends_is_completed_by_the_next_run(
         assert table.orphans() == []
         assert not any(heartbeats.glob("*"))
         # Spark kills the worker of a cancelled task after two seconds.
-        _wait_for(lambda: not Path("/proc", worker).exists())
+        wait_for(lambda: not Path("/proc", worker).exists(), seconds=90)
     else:
         assert process.returncode == -signal.SIGKILL
         for beat in heartbeats.iterdir():
@@ -110,10 +110,3 @@ def _process(spark: Any, table: ChangedTable, barrier: Path) -> Iterator[subproc
         if process.poll() is None:
             process.kill()
             process.wait()
-
-
-def _wait_for(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 90
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.05)
