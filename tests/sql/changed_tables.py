@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from hudisql.format.paths.file_names import parse_base_file_name
 from hudisql.session import Session
@@ -78,6 +79,19 @@ def own_database(session: Session, name: str) -> Iterator[None]:
         kind = "VIEW" if entry is not None and entry.is_view else "TABLE"
         session.sql(f"DROP {kind} IF EXISTS {name}.{table}")
     session.sql(f"DROP DATABASE {name}")
+
+
+def database_fixture(
+    name: str, scope: Literal["function", "module"] = "function", autouse: bool = False
+) -> Any:
+    """A fixture that makes such a database and gives its name."""
+
+    @pytest.fixture(scope=scope, autouse=autouse)
+    def database(session: Session) -> Iterator[str]:
+        with own_database(session, name):
+            yield name
+
+    return database
 
 
 def write_source(directory: Path) -> Path:

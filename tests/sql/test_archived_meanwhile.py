@@ -17,7 +17,7 @@ from hudisql.table.timeline.schema_texts import forget_schema_texts
 from hudisql.write.transaction.concurrency import FILE_SYSTEM_PROVIDER
 from tests.fault_injection import ArchivingStorage
 from tests.soak import parameters
-from tests.sql.changed_tables import own_database, setting
+from tests.sql.changed_tables import database_fixture, setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -30,10 +30,7 @@ SHARED = {
 }
 
 
-@pytest.fixture(scope="module")
-def database(session: Session) -> Iterator[str]:
-    with own_database(session, "archived_meanwhile"):
-        yield "archived_meanwhile"
+database = database_fixture("archived_meanwhile", scope="module")
 
 
 class _StrictConsole(SilentConsole):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from hudisql.errors import BootstrapBlockedError, CorruptTableError, HudisqlError
 from hudisql.session import Session
-from tests.sql.changed_tables import own_database
+from tests.sql.changed_tables import database_fixture
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -128,10 +127,7 @@ ADVICE = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def database(session: Session) -> Iterator[None]:
-    with own_database(session, "hints"):
-        yield
+database = database_fixture("hints", scope="module", autouse=True)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,17 +14,14 @@ from hudisql.table.hudi_table import HudiTable, open_table
 from tests.soak import parameters
 from tests.sources import orders, write_parquet
 from tests.spark_versions import module_since
-from tests.sql.changed_tables import own_database
+from tests.sql.changed_tables import database_fixture
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
 SAID = r"is another table now: it was created again.*with a new checkpoint"
 
 
-@pytest.fixture
-def database(session: Session) -> Iterator[None]:
-    with own_database(session, "again"):
-        yield
+database = database_fixture("again")
 
 
 class Source:

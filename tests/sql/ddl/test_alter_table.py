@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -24,15 +23,12 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from tests.rows import rows
 from tests.spark_versions import needs_spark
-from tests.sql.changed_tables import ChangedTable, own_database
+from tests.sql.changed_tables import ChangedTable, database_fixture
 
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(autouse=True)
-def database(session: Session) -> Iterator[None]:
-    with own_database(session, "altered"):
-        yield
+database = database_fixture("altered", autouse=True)
 
 
 @pytest.fixture

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from hudisql.errors import HudisqlError, UnsupportedTableError
 from hudisql.session import Session
 from tests.rows import rows
 from tests.soak import parameters
-from tests.sql.changed_tables import own_database
+from tests.sql.changed_tables import database_fixture
 
 pytestmark = pytest.mark.spark
 
@@ -33,10 +31,7 @@ CONDITIONS = (
 )
 
 
-@pytest.fixture(autouse=True)
-def database(session: Session) -> Iterator[None]:
-    with own_database(session, "chars"):
-        yield
+database = database_fixture("chars", autouse=True)
 
 
 def _make(session: Session, kind: str) -> None:

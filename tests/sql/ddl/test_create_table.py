@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -26,16 +25,13 @@ from hudisql.format.table_properties import parse_properties
 from hudisql.session import Session
 from tests.rows import rows
 from tests.spark_versions import needs_spark
-from tests.sql.changed_tables import own_database, setting
+from tests.sql.changed_tables import database_fixture, setting
 from tests.warning_console import WarningConsole
 
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(autouse=True)
-def database(session: Session) -> Iterator[None]:
-    with own_database(session, "made"):
-        yield
+database = database_fixture("made", autouse=True)
 
 
 def properties_at(path: Path) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,12 @@ from hudisql.errors import RollbackRefusedError, UnsupportedStatementError
 from hudisql.session import Session
 from hudisql.storage import Storage
 from tests.sources import fingerprint
-from tests.sql.changed_tables import ChangedTable, own_database, write_source
+from tests.sql.changed_tables import ChangedTable, database_fixture, write_source
 
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(autouse=True)
-def database(session: Session) -> Iterator[None]:
-    with own_database(session, "dropped"):
-        yield
+database = database_fixture("dropped", autouse=True)
 
 
 def names_of(session: Session) -> list[str]:

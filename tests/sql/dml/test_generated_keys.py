@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from hudisql.session import Session
 from hudisql.sql.text.script import split_script
 from tests.rows import rows
 from tests.spark_versions import has_data_sources
-from tests.sql.changed_tables import own_database, setting
+from tests.sql.changed_tables import database_fixture, setting
 
 pytestmark = pytest.mark.spark
 
@@ -27,10 +26,7 @@ GENERATED = re.compile(r"\d{17}_\d+_\d+")
 INSERT = "hoodie.spark.sql.insert.into.operation"
 
 
-@pytest.fixture(autouse=True)
-def database(session: Session) -> Iterator[None]:
-    with own_database(session, "keyless"):
-        yield
+database = database_fixture("keyless", autouse=True)
 
 
 def keys_of(session: Session, name: str, column: str = "id") -> dict[Any, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 import hudisql
 from hudisql.session import Session
 from tests.soak import parameters
-from tests.sql.changed_tables import own_database, setting
+from tests.sql.changed_tables import database_fixture, setting
 from tests.sql.incremental_tables.refreshed import assert_fresh, refresh
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -47,10 +46,7 @@ INDEX = "hoodie.index.type"
 MOVES = "hoodie.simple.index.update.partition.path"
 
 
-@pytest.fixture(scope="module")
-def database(session: Session) -> Iterator[str]:
-    with own_database(session, DATABASE):
-        yield DATABASE
+database = database_fixture(DATABASE, scope="module")
 
 
 def _names() -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,12 @@ import pytest
 
 from hudisql.errors import WriteRefusedError
 from hudisql.session import Session
-from tests.sql.changed_tables import own_database
+from tests.sql.changed_tables import database_fixture
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def database(session: Session) -> Iterator[None]:
-    with own_database(session, "partition_values"):
-        yield
+database = database_fixture("partition_values", scope="module", autouse=True)
 
 
 def directories(path: Path) -> set[str]:

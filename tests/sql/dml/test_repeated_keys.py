@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
@@ -17,17 +16,14 @@ from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from tests.soak import parameters
-from tests.sql.changed_tables import own_database
+from tests.sql.changed_tables import database_fixture
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
 KINDS = ("cow", "mor")
 
 
-@pytest.fixture(scope="module")
-def database(session: Session) -> Iterator[str]:
-    with own_database(session, "repeated"):
-        yield "repeated"
+database = database_fixture("repeated", scope="module")
 
 
 def _create(session: Session, database: str, kind: str, columns: str, keys: str, partitions: str = "") -> str:

@@ -14,15 +14,12 @@ from hudisql.session import Session
 from hudisql.sql.dml import dml_execution
 from hudisql.sql.dml.cached_merge_source import cache_merge_source
 from tests.soak import parameters
-from tests.sql.changed_tables import own_database, setting
+from tests.sql.changed_tables import database_fixture, setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
 
-@pytest.fixture(scope="module")
-def database(session: Session) -> Iterator[str]:
-    with own_database(session, "stored_keys"):
-        yield "stored_keys"
+database = database_fixture("stored_keys", scope="module")
 
 
 @pytest.fixture(params=parameters(["cow", "mor"], in_ci=["mor"]))

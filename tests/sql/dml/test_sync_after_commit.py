@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hudisql.catalog.metastore_table import HUDI_REALTIME_INPUT_FORMAT, is_read_optimized
 from hudisql.session import Session
-from tests.sql.changed_tables import ChangedTable, own_database
+from tests.sql.changed_tables import ChangedTable, database_fixture
 
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture
-def database(session: Session) -> Iterator[str]:
-    with own_database(session, "followed"):
-        yield "followed"
+database = database_fixture("followed")
 
 
 def shown_by(session: Session, database: str) -> dict[str, tuple[bool, bool]]:
