@@ -131,6 +131,15 @@ def storage() -> Storage:
     return Storage()
 
 
+@pytest.fixture(scope="module")
+def s3_storage() -> Iterator[Storage]:
+    """The storage of an S3 server with one empty bucket."""
+    from tests.storage.servers import s3_server
+
+    with s3_server() as settings:
+        yield Storage(settings)
+
+
 @pytest.fixture(scope="session")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The warehouse directory of the suite's metastore and of its Spark session."""

@@ -5,7 +5,6 @@ bucket.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,25 +30,19 @@ from hudisql.read.scan.scan_plan import ScanRequest
 from hudisql.read.scan.table_scan import plan_scan
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import find_table_root, open_table
-from tests.storage.servers import BUCKET, s3_server
+from tests.storage.servers import BUCKET
 
 
-@pytest.fixture(scope="module")
-def storage() -> Iterator[Storage]:
-    with s3_server() as settings:
-        yield Storage(settings)
-
-
-def test_a_directory_of_a_bucket_is_a_source(storage: Storage) -> None:
-    storage.write(f"s3a://{BUCKET}/orders/dt=1/a.parquet", b"data")
-    source = scan_path_source(storage, f"s3a://{BUCKET}/orders", None)
+def test_a_directory_of_a_bucket_is_a_source(s3_storage: Storage) -> None:
+    s3_storage.write(f"s3a://{BUCKET}/orders/dt=1/a.parquet", b"data")
+    source = scan_path_source(s3_storage, f"s3a://{BUCKET}/orders", None)
     assert [partition.location for partition in source.partitions] == [f"s3a://{BUCKET}/orders/dt=1"]
 
 
-def test_a_path_of_a_bucket_without_a_table_is_no_table(storage: Storage) -> None:
-    assert find_table_root(storage, f"s3a://{BUCKET}/orders/dt=1") is None
+def test_a_path_of_a_bucket_without_a_table_is_no_table(s3_storage: Storage) -> None:
+    assert find_table_root(s3_storage, f"s3a://{BUCKET}/orders/dt=1") is None
     with pytest.raises(NoSuchTableError, match="no Hudi table at"):
-        open_table(storage, f"s3a://{BUCKET}")
+        open_table(s3_storage, f"s3a://{BUCKET}")
 
 
 class _Metastore:
@@ -70,13 +63,13 @@ class _Metastore:
 
 @pytest.mark.spark
 def test_partitions_of_a_hive_table_may_lie_on_another_file_system(
-    spark: Any, storage: Storage, tmp_path: Path
+    spark: Any, s3_storage: Storage, tmp_path: Path
 ) -> None:
     locations = [f"{tmp_path}/s/day=1", f"s3a://{BUCKET}/moved/day=2"]
     for number, location in enumerate(locations):
         content = io.BytesIO()
         pq.write_table(pa.table({"id": pa.array([number * 10, number * 10 + 1], pa.int64())}), content)
-        storage.write(f"{location}/a.parquet", content.getvalue())
+        s3_storage.write(f"{location}/a.parquet", content.getvalue())
     table = MetastoreTable(
         database="db",
         name="source",
@@ -88,7 +81,7 @@ def test_partitions_of_a_hive_table_may_lie_on_another_file_system(
     )
     partitions = [MetastorePartition((str(day),), location) for day, location in enumerate(locations, 1)]
     metastore: Any = _Metastore(table, partitions)
-    context = Context(spark, metastore, storage)
+    context = Context(spark, metastore, s3_storage)
     request = BootstrapRequest(
         database="db",
         name="t",
@@ -98,7 +91,7 @@ def test_partitions_of_a_hive_table_may_lie_on_another_file_system(
         sync=False,
     )
     run_bootstrap(context, plan_bootstrap(context, request))
-    made = open_table(storage, f"{tmp_path}/t")
+    made = open_table(s3_storage, f"{tmp_path}/t")
     rows = scan_to_dataframe(spark, plan_scan(ScanRequest(made, made.full_schema)))
     found = rows.select("id", "day", "_hoodie_record_key", "_hoodie_partition_path").orderBy("id").collect()
     assert [tuple(row) for row in found] == [

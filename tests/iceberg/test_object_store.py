@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -25,19 +24,13 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from tests.iceberg.readers import sorted_rows
 from tests.requests.s3a_session import start_s3a_session
-from tests.storage.servers import BUCKET, s3_server
+from tests.storage.servers import BUCKET
 
 ROOT = f"s3a://{BUCKET}/lake"
 ROWS = [
     {"id": number, "note": "x" * number, "city": city}
     for number, city in enumerate(("a b", None, "ü=1", "a b", None, "c"))
 ]
-
-
-@pytest.fixture(scope="module")
-def storage() -> Iterator[Storage]:
-    with s3_server() as settings:
-        yield Storage(settings)
 
 
 def _write_source(storage: Storage, name: str) -> str:
@@ -65,20 +58,20 @@ def _pyiceberg_rows(storage: Storage, metadata_file: str, **scan: Any) -> list[s
 
 @pytest.mark.spark
 def test_one_of_two_publishers_wins_and_the_other_takes_its_snapshot(
-    spark: Any, storage: Storage, monkeypatch: pytest.MonkeyPatch
+    spark: Any, s3_storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metastore: Any = None
     request = BootstrapRequest(
         database="db",
         name="t",
         record_key=("id",),
-        source_path=_write_source(storage, "t"),
+        source_path=_write_source(s3_storage, "t"),
         target_path=f"{ROOT}/t",
         sync=False,
     )
-    context = Context(spark, metastore, storage)
+    context = Context(spark, metastore, s3_storage)
     run_bootstrap(context, plan_bootstrap(context, request))
-    table, barrier, waits = open_table(storage, f"{ROOT}/t"), Barrier(2), [True, True]
+    table, barrier, waits = open_table(s3_storage, f"{ROOT}/t"), Barrier(2), [True, True]
     latest = metadata_files.latest_metadata
 
     def latest_for_both(*arguments: Any) -> Any:
@@ -94,18 +87,18 @@ def test_one_of_two_publishers_wins_and_the_other_takes_its_snapshot(
     assert sorted(result.is_new for result in results) == [False, True]
     [file] = {result.metadata_path for result in results}
     assert file == f"s3://{BUCKET}/lake/t/.hoodie/iceberg/metadata/v1.metadata.json"
-    metadata = json.loads(storage.read(file))
+    metadata = json.loads(s3_storage.read(file))
     assert metadata["location"] == f"s3://{BUCKET}/lake/t/.hoodie/iceberg"
-    assert _pyiceberg_rows(storage, file) == sorted_rows(ROWS)
-    assert _pyiceberg_rows(storage, file, row_filter="city = 'ü=1'") == sorted_rows([ROWS[2]])
+    assert _pyiceberg_rows(s3_storage, file) == sorted_rows(ROWS)
+    assert _pyiceberg_rows(s3_storage, file, row_filter="city = 'ü=1'") == sorted_rows([ROWS[2]])
 
 
 @pytest.mark.soak
 @pytest.mark.oracle
 @pytest.mark.hms
-def test_commits_on_s3_are_published(storage: Storage, metastore_uri: str, tmp_path: Path) -> None:
-    source, name = _write_source(storage, "follows"), f"hudi.`{ROOT}/follows`"
-    session, counts = start_s3a_session(tmp_path, metastore_uri, storage.hadoop_configuration), []
+def test_commits_on_s3_are_published(s3_storage: Storage, metastore_uri: str, tmp_path: Path) -> None:
+    source, name = _write_source(s3_storage, "follows"), f"hudi.`{ROOT}/follows`"
+    session, counts = start_s3a_session(tmp_path, metastore_uri, s3_storage.hadoop_configuration), []
     try:
         for text in (
             f"CALL bootstrap_table(table => 'follows', source => '{source}', record_key => 'id', "
@@ -118,7 +111,7 @@ def test_commits_on_s3_are_published(storage: Storage, metastore_uri: str, tmp_p
             rows = session.request({"sql": f"SELECT id, note, city FROM {name}"}, seconds=600)["rows"]
             assert published[0] == "published"
             assert sorted_rows([dict(zip(("id", "note", "city"), row, strict=True)) for row in rows]) == (
-                _pyiceberg_rows(storage, published[1])
+                _pyiceberg_rows(s3_storage, published[1])
             )
             counts.append(published[3:5])
         assert counts == [[4, 0], [0, 4]]

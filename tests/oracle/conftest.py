@@ -1,8 +1,9 @@
-"""Bootstrapped tables that many tests read, and a Hudi 0.15 that writes delete blocks."""
+"""Bootstrapped tables that many tests read, a Hudi 0.15 that writes delete blocks, and a second thread."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -37,3 +38,10 @@ def oracle_on_class_path(
     oracle = start_oracle("0.15.0", directory, metastore_uri=metastore_uri, config=config)
     yield oracle
     oracle.close()
+
+
+@pytest.fixture
+def background() -> Iterator[ThreadPoolExecutor]:
+    """A thread for the other one of two writers."""
+    with ThreadPoolExecutor(1) as pool:
+        yield pool

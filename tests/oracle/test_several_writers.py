@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -55,12 +55,6 @@ def path(oracle_015: HudiOracle, tmp_path_factory: pytest.TempPathFactory) -> st
     directory = str(tmp_path_factory.mktemp("writers") / "table")
     oracle_015.upsert(_rows(0, 60), directory, OPTIONS)
     return directory
-
-
-@pytest.fixture
-def background() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as pool:
-        yield pool
 
 
 def _rows(start: int, stop: int, note: str = "first", partition: int | None = None) -> pa.Table:

@@ -24,7 +24,7 @@ from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import open_table
 from tests.requests.counted_requests import LISTINGS, counted_requests
 from tests.requests.wide_tables import write_wide_source
-from tests.storage.servers import BUCKET, S3Request, s3_server
+from tests.storage.servers import BUCKET, S3Request
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 PARTITIONS, ROWS = 4, 50
@@ -32,17 +32,6 @@ PARTITIONS, ROWS = 4, 50
 TASKS, FEWER, MORE = 8, 40, 120
 # Longer than the end of a file that is read for its footer: the key column is another request.
 PAYLOAD_BYTES = 4_000
-
-
-@pytest.fixture(scope="module")
-def requests() -> list[S3Request]:
-    return []
-
-
-@pytest.fixture(scope="module")
-def storage(requests: list[S3Request]) -> Iterator[Storage]:
-    with s3_server(requests) as settings:
-        yield Storage(settings)
 
 
 @pytest.fixture

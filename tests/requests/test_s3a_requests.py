@@ -16,7 +16,7 @@ from tests.oracle.line_process import LineProcess
 from tests.requests.counted_requests import A_FEW
 from tests.requests.s3a_session import start_s3a_session
 from tests.requests.wide_tables import day
-from tests.storage.servers import BUCKET, S3Request, s3_server
+from tests.storage.servers import BUCKET, S3Request
 
 pytestmark = [pytest.mark.hms, pytest.mark.oracle, pytest.mark.soak]
 FEW, MANY = 20, 60
@@ -25,17 +25,6 @@ FILES, ROWS = 4, 10
 # A task looks at a file, and reads its end and its columns.
 MOST_A_FILE = 3
 SECONDS = 1_800
-
-
-@pytest.fixture(scope="module")
-def requests() -> list[S3Request]:
-    return []
-
-
-@pytest.fixture(scope="module")
-def storage(requests: list[S3Request]) -> Iterator[Storage]:
-    with s3_server(requests) as settings:
-        yield Storage(settings)
 
 
 @pytest.fixture(scope="module")

@@ -24,13 +24,6 @@ BATCH = pa.record_batch({"id": [1, 2, 3], "name": ["a", None, "c"]}, schema=SCHE
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[WriteAheadLog]:
-    log = WriteAheadLog(tmp_path / "log")
-    yield log
-    log.close()
-
-
-@pytest.fixture
 def gateway(log: WriteAheadLog) -> PushGateway:
     return make_gateway(log, PushLimits(body_bytes=50_000, rows=100, unflushed_table_bytes=60_000))
 

@@ -38,13 +38,6 @@ ROWS = b'{"id": 1, "name": "a"}\n{"id": 2}\n'
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[WriteAheadLog]:
-    log = WriteAheadLog(tmp_path / "log")
-    yield log
-    log.close()
-
-
-@pytest.fixture
 def client(log: WriteAheadLog) -> Iterator[HttpClient]:
     with http_server(make_gateway(log), metrics=lambda: ("text/plain", b"pushes 1\n")) as client:
         yield client
