@@ -18,9 +18,9 @@ from hudisql.read.scan.scan_dataframe import scan_to_dataframe
 from hudisql.read.scan.scan_plan import ScanRequest
 from hudisql.read.scan.table_scan import plan_scan
 from hudisql.spark.versions import to_arrow
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from tests.bootstrap.plans import plan_of
+from tests.opened import open_at
 
 Fill = Callable[[Any, Any], None]
 
@@ -66,7 +66,7 @@ def bootstrap(context: Context, source: Path, target: Path, **changes: Any) -> H
     plan = lenient_plan_of(context, source, target, **changes)
     assert [finding.message for finding in plan.findings if finding.is_blocker] == []
     run_bootstrap(context, plan)
-    return open_table(Storage(), str(target))
+    return open_at(target)
 
 
 def read_both_ways(spark: Any, table: HudiTable, where: str = "true") -> pa.Table:

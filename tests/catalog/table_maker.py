@@ -12,8 +12,8 @@ from hudisql.format.paths.partition_metadata import PartitionMetadata, render_pa
 from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.table_properties import render_table_properties
 from hudisql.format.timeline.commit_metadata import DELETE_PARTITION, CommitMetadata, WriteStat
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
+from tests.opened import open_at
 
 NOW = datetime(2024, 3, 1, tzinfo=UTC)
 
@@ -85,4 +85,4 @@ class TableMaker:
         return self
 
     def open(self) -> HudiTable:
-        return open_table(Storage(), str(self.base_path))
+        return open_at(self.base_path)

@@ -9,11 +9,10 @@ import pytest
 
 from hudisql.catalog.sync import sync_table
 from hudisql.format import table_properties as keys
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from tests.hive.engines import ask_beeline, assert_rows
 from tests.ingest.split.test_split_partitions import SMALL, split_all, split_of
 from tests.ingest.test_table_feed import TODAY, Fed, event, events
+from tests.opened import open_at
 
 pytestmark = [pytest.mark.hive, pytest.mark.spark, pytest.mark.hms]
 
@@ -28,7 +27,7 @@ def test_hive_reads_split_partitions_with_keys_that_only_logs_have(
     split = split_of(fed)
     assert split is not None
     assert split.buckets > 1
-    sync_table(session.context.metastore, open_table(Storage(), fed.path), "split_hive", "t")
+    sync_table(session.context.metastore, open_at(fed.path), "split_hive", "t")
     ask = ask_beeline(hive_server)
     query = "SELECT dt, count(*) AS n, count(DISTINCT id) AS k, sum(ts) AS s FROM split_hive.{} GROUP BY dt"
     assert_rows(ask(query.format("t_ro")), [(TODAY, 1_000, 1_000, 1_000)])

@@ -14,8 +14,7 @@ from hudisql.iceberg.iceberg_verification import IcebergLevel, IcebergVerificati
 from hudisql.iceberg.manifest_files import DELETED, read_records
 from hudisql.iceberg.other_readers import IcebergReader, connect_duckdb
 from hudisql.iceberg.row_comparison import compare_slices
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 
 _DATA_ENDS = (".puffin", "parquet")
 
@@ -73,7 +72,7 @@ def publish(session: Any, name: str, more: str = "") -> dict[str, Any]:
 def verification_of(path: Path | str, level: str = "full", reader: str = "hudisql") -> IcebergVerification:
     """The verification of the table at this path, in this process."""
     return verify_iceberg_table(
-        open_table(Storage(), str(path)),
+        open_at(path),
         IcebergLevel(level),
         IcebergReader(reader),
         lambda task, slices: list(compare_slices(task, slices)),

@@ -17,10 +17,10 @@ from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.read.scan.arrow_scan import read_plan
 from hudisql.read.scan.scan_plan import ScanRequest
 from hudisql.read.scan.table_scan import plan_scan
-from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from tests.iceberg.readers import duckdb_dicts, sorted_rows, verification_of
+from tests.opened import open_at
 from tests.soak import parameters
 
 NAMES = (
@@ -56,7 +56,7 @@ def test_readers_give_the_rows_of_log_files(
     golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     shutil.copytree(golden(name).table, tmp_path / "t")
-    table = open_table(Storage(), str(tmp_path / "t"))
+    table = open_at(tmp_path / "t")
     # Base files of Hudi with lists, which it writes in two levels, are refused: look at the other columns.
     monkeypatch.setattr(data_file, "_old_layout", lambda _: None)
     columns = [field.name for field in table.schema if not is_list(field.type)]
@@ -84,7 +84,7 @@ def test_the_verification_names_what_duckdb_misreads(
     shutil.copytree(golden("v9_mor_partial_merge").table, tmp_path / "t")
     with monkeypatch.context() as patched:
         patched.setattr(data_file, "_old_layout", lambda _: None)
-        publish(open_table(Storage(), str(tmp_path / "t")))
+        publish(open_at(tmp_path / "t"))
         problems = verification_of(tmp_path / "t", reader="duckdb").problems
     assert len(problems) == 3
     for problem in problems:

@@ -9,9 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from tests.iceberg.readers import check_history, check_readers, duckdb_dicts, hudisql_rows, metadata_of
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import our_rows
 from tests.oracle.newer_tables import NewerTable
@@ -118,7 +117,7 @@ def test_two_directories_of_one_value_are_both_published(
         assert (tmp_path / "table/month=1").exists()
         [published] = session.sql(call).rows
         found = duckdb_dicts(published.metadata_file, "id FROM {t}")
-        expected = our_rows(open_table(Storage(), path))["id"].to_pylist()
+        expected = our_rows(open_at(path))["id"].to_pylist()
         assert sorted(row["id"] for row in found) == sorted(expected)
         assert len(found) == 4 + start // 10 * 2
 

@@ -11,8 +11,6 @@ from hudisql.iceberg import metadata_files, publication, snapshot_manifests, sna
 from hudisql.options.table_call import find_table
 from hudisql.services.archive.archive_action import archive_instants
 from hudisql.services.clean import clean_action
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from tests.iceberg.readers import (
     check_history,
     check_shown,
@@ -21,6 +19,7 @@ from tests.iceberg.readers import (
     metadata_of,
     shown_file,
 )
+from tests.opened import open_at
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -211,7 +210,7 @@ def test_commits_that_are_archived_around_a_savepoint_are_published(session: Any
     session.sql(f"CALL create_savepoint(table => '{name}', commit_time => '{created.commit_time}')")
     for number in range(5):
         session.sql(f"UPDATE {name} SET n = {number + 1} WHERE id = {int(number > 0)}")
-    table = open_table(Storage(), path)
+    table = open_at(path)
     # As Apache Hudi does with a setting.
     archive_instants(table, [*table.timeline.commits[1:-2]], lambda: None)
     commits = [row.commit_time for row in session.sql(f"CALL show_commits(table => '{name}')").rows]

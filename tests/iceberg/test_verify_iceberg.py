@@ -19,9 +19,8 @@ import pytest
 from hudisql.catalog.guarded_alter import alter_guarded
 from hudisql.errors import InvalidArgumentError, VerificationFailedError
 from hudisql.iceberg.iceberg_verification import IcebergVerification
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from tests.iceberg.readers import publish, verification_of
+from tests.opened import open_at
 from tests.oracle.shapes import Shape, bootstrap_shape
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -344,7 +343,7 @@ def test_a_publication_that_is_behind_is_compared_with_its_own_state(
             assert [problem.kind for problem in verified.problems] == ["behind"], verified.problems
             assert verified.errors == ()
             assert (verified.instant, verified.compared_rows) == (first.instant, 58)
-    commits = open_table(Storage(), str(damaged / "table")).timeline.commits
+    commits = open_at(damaged / "table").timeline.commits
     [problem] = verified.problems
     missing = [commit.timestamp for commit in commits if commit.timestamp > first.instant]
     assert len(missing) >= len(changes)
@@ -361,7 +360,7 @@ def test_a_published_state_that_was_cleaned_or_rolled_back_is_not_compared(
 ) -> None:
     session.sql(f"UPDATE {NAME} SET note = 'undone' WHERE seq = 5")
     publish(session, NAME)
-    undone = open_table(Storage(), str(damaged / "table")).timeline.commits[-1].timestamp
+    undone = open_at(damaged / "table").timeline.commits[-1].timestamp
     session.sql(f"CALL rollback_to_instant(table => '{NAME}', instant_time => '{undone}')")
     verified = verification_of(damaged / "table")
     assert [(each.kind, each.is_error) for each in verified.problems] == [("not compared", False)]

@@ -15,21 +15,20 @@ from hudisql.ingest.watch.commit_rate import find_taken
 from hudisql.services.archive.archive_action import archive_table
 from hudisql.services.archive.archive_plan import ArchiveOptions
 from hudisql.services.clean.clean_plan import CleanOptions
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from hudisql.write.execution.commit_files import WriteResult
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.ingest.test_table_feed import SOURCE, Fed, event
+from tests.opened import open_at
 
 
 def test_offsets_are_found_though_commits_are_archived_after_the_timeline_was_listed(tmp_path: Path) -> None:
     fed = Fed(tmp_path, keys.MERGE_ON_READ)
     for ts in range(6):
         fed.flush(event(1, ts))
-    listed = open_table(Storage(), fed.path)
+    listed = open_at(fed.path)
     options = ArchiveOptions(2, 3, clean=CleanOptions(commits_retained=1))
-    archive_table(open_table(Storage(), fed.path), options, SINGLE_WRITER)
-    assert len(open_table(Storage(), fed.path).timeline.commits) < 6
+    archive_table(open_at(fed.path), options, SINGLE_WRITER)
+    assert len(open_at(fed.path).timeline.commits) < 6
     assert find_offsets(listed).offsets == {SOURCE: 6}
     assert find_taken(listed).offsets.offsets == {SOURCE: 6}
 

@@ -14,10 +14,10 @@ from hudisql.ingest.flush import IngestTarget
 from hudisql.ingest.parse.json_records import JsonParser
 from hudisql.ingest.row_keys import RefusedRows, keyed_rows
 from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from hudisql.table.properties.new_table import NewTable, publish_new_table
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen.partition_paths import PartitionPaths
+from tests.opened import open_at
 
 SCHEMA = pa.schema([("id", pa.string()), ("dt", pa.string())])
 ROWS: list[list[dict[str, object]]] = [
@@ -35,7 +35,7 @@ def test_small_batches_are_refused_as_others(tmp_path: Path) -> None:
     others = {keys.CREATE_SCHEMA: avro_from_arrow(SCHEMA, "t")}
     new = NewTable("t", "d", keys.MERGE_ON_READ, ("id",), ("dt",), others=others)
     publish_new_table(Storage(), str(tmp_path / "t"), new, datetime.now(UTC))
-    target = IngestTarget(open_table(Storage(), str(tmp_path / "t")), WriteOptions(), lambda: None)
+    target = IngestTarget(open_at(tmp_path / "t"), WriteOptions(), lambda: None)
     paths = PartitionPaths(target.table)
     refused_rows, parser = RefusedRows(target, paths), JsonParser(target.table.schema)
     found = []

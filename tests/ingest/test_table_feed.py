@@ -30,7 +30,7 @@ from hudisql.ingest.table_buffer import BadEvent, EventBatch
 from hudisql.ingest.table_feed import TableFeed
 from hudisql.service_process.ingest.declared_table import make_parser
 from hudisql.storage import Storage
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import (
     TablePartition,
     first_directories,
@@ -45,6 +45,7 @@ from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen import partition_paths
 from hudisql.write.keygen.partition_paths import PartitionPaths
 from hudisql.write.transaction.schema_change import commit_internal_schema
+from tests.opened import open_at
 from tests.oracle.comparison import our_rows
 
 SOURCE = ("events", 0)
@@ -81,7 +82,7 @@ class Fed:
         self.feed.begin_at({SOURCE: self.sent}, commits=False)
 
     def _open(self) -> IngestTarget:
-        return IngestTarget(open_table(Storage(), self.path), WriteOptions(), lambda: None)
+        return IngestTarget(open_at(self.path), WriteOptions(), lambda: None)
 
     def take(self, *events: dict[str, Any] | bytes) -> None:
         values = [None if isinstance(each, bytes) else json.dumps(each).encode() for each in events]
@@ -100,7 +101,7 @@ class Fed:
 
     def rows(self, number: int | None = None) -> list[int]:
         """The `ts` of all rows, or of those with an id."""
-        rows = our_rows(open_table(Storage(), self.path)).to_pylist()
+        rows = our_rows(open_at(self.path)).to_pylist()
         return [row["ts"] for row in rows if number is None or row["id"] == number]
 
 
@@ -158,7 +159,7 @@ def test_rows_that_came_before_a_column_have_nulls_there(tmp_path: Path) -> None
     update_table_properties(Storage(), fed.path, {keys.CREATE_SCHEMA: wider})
     fed.flush()
     fed.flush(event(2, 1, extra="x"))
-    rows = our_rows(open_table(Storage(), fed.path)).to_pylist()
+    rows = our_rows(open_at(fed.path)).to_pylist()
     assert {row["id"]: row["extra"] for row in rows} == {1: None, 2: "x"}
 
 
@@ -194,7 +195,7 @@ def test_events_of_a_table_without_a_record_key_are_appended(tmp_path: Path, kin
     fed.flush(event(1, 5))
     assert sorted(fed.rows()) == [1, 1, 1, 1, 1, 1, 2, 4, 5]
     assert sorted(fed.rows(1)) == [1, 1, 2, 5]
-    rows = our_rows(open_table(Storage(), fed.path))
+    rows = our_rows(open_at(fed.path))
     assert len(pc.unique(rows.column(RECORD_KEY))) == rows.num_rows == 9
     (bad,) = fed.bad
     assert "has no record key" in bad.reason
@@ -202,7 +203,7 @@ def test_events_of_a_table_without_a_record_key_are_appended(tmp_path: Path, kin
 
 def write_as_another(fed: Fed, *rows: dict[str, Any]) -> None:
     """Upsert rows as a statement does."""
-    table = open_table(Storage(), fed.path)
+    table = open_at(fed.path)
     paths = PartitionPaths(table)
     keyed, _ = with_keys(pa.RecordBatch.from_pylist(list(rows), table.schema), table, WriteOptions(), paths)
     commit_files(
@@ -244,7 +245,7 @@ def test_a_partition_whose_directory_is_gone_is_made_again(tmp_path: Path) -> No
     shutil.rmtree(tmp_path / "dt=2024-01-01")  # as a clean does after the partition was deleted
     fed.flush(event(3, 1, dt="2024-01-01"))
     assert fed.rows(3) == [1]
-    assert [each.path for each in list_partitions(open_table(Storage(), fed.path))] == [
+    assert [each.path for each in list_partitions(open_at(fed.path))] == [
         "dt=2024-01-01",
         f"dt={TODAY}",
     ]
@@ -282,8 +283,8 @@ def test_events_in_memory_are_read_again_if_columns_get_other_names(tmp_path: Pa
     fed = Fed(tmp_path / "t", kind)
     fed.flush({"id": 1, "name": "one", "ts": 1, "dt": TODAY})
     fed.take({"id": 2, "name": "two", "ts": 1, "dt": TODAY})
-    table = open_table(Storage(), str(tmp_path / "t"))
+    table = open_at(tmp_path / "t")
     commit_internal_schema(table, with_renamed(initial_schema(table.schema), "name", "title"))
     with pytest.raises(WriteConflictError, match="renamed or dropped while events were in memory"):
         fed.feed.flush()
-    assert our_rows(open_table(Storage(), str(tmp_path / "t"))).column("title").to_pylist() == ["one"]
+    assert our_rows(open_at(tmp_path / "t")).column("title").to_pylist() == ["one"]

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from hudisql.format.timeline.instant import Instant
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import Shape, noted_rows
@@ -96,7 +96,7 @@ class NewerTable:
 
     def opened(self) -> HudiTable:
         """The table as it is now."""
-        table = open_table(Storage(), self.path)
+        table = open_at(self.path)
         assert table.version == self.version
         return table
 

@@ -13,10 +13,10 @@ from hudisql.format.timeline.instant import Instant
 from hudisql.services.archive.archive_action import archive_table
 from hudisql.services.archive.archive_plan import ArchiveOptions
 from hudisql.services.clean.clean_plan import CleanOptions
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.timeline.archived_timeline import read_archived_entries
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import SHAPES, bootstrap_shape
@@ -56,7 +56,7 @@ def test_both_archive_the_same_instants_and_go_on(
     shutil.copytree(path, saved)
 
     oracle_015.sql(f"call archive_commits(path=>'{path}', {ARGUMENTS})")
-    theirs = open_table(Storage(), path)
+    theirs = open_at(path)
     records, left = _records(theirs), theirs.timeline.instants
     assert {each.action for each in records} >= {"deltacommit", "commit", "compaction", "replacecommit"}
     rows = oracle_015.read(path)
@@ -64,8 +64,8 @@ def test_both_archive_the_same_instants_and_go_on(
 
     shutil.rmtree(path)
     shutil.copytree(saved, path)
-    archive_table(open_table(Storage(), path), OPTIONS, SINGLE_WRITER)
-    ours = open_table(Storage(), path)
+    archive_table(open_at(path), OPTIONS, SINGLE_WRITER)
+    ours = open_at(path)
     assert ours.timeline.instants == left
     assert _records(ours) == records
     for reader in (oracle_015, oracle_120):
@@ -145,7 +145,7 @@ def test_hudi_015_alone_reads_rows_that_it_replaced_once_it_archives_beyond_a_sa
         return pa.table({"id": [id_], "note": [note], "ts": [ts], "dt": ["a"]})
 
     oracle_015.upsert(rows(1, "saved", 1), path, options)
-    saved = open_table(Storage(), path).timeline.commits[0].timestamp
+    saved = open_at(path).timeline.commits[0].timestamp
     oracle_015.sql(f"CALL create_savepoint(path => '{path}', commit_time => '{saved}')")
     overwrite = {"hoodie.datasource.write.operation": "insert_overwrite"}
     oracle_015.write(rows(1, "overwritten", 2), path, {**options, **overwrite})
@@ -153,6 +153,6 @@ def test_hudi_015_alone_reads_rows_that_it_replaced_once_it_archives_beyond_a_sa
         oracle_015.upsert(rows(2, "other", 3 + number), path, {**options, **cleans})
     assert sorted(oracle_015.read(path)["note"].to_pylist()) == ["other", "overwritten"]
     oracle_015.upsert(rows(2, "other", 7), path, {**options, **cleans, **archives})
-    actions = [each.action for each in open_table(Storage(), path).timeline.commits]
+    actions = [each.action for each in open_at(path).timeline.commits]
     assert "replacecommit" not in actions
     assert sorted(oracle_015.read(path)["note"].to_pylist()) == ["other", "overwritten", "saved"]

@@ -10,9 +10,8 @@ import pytest
 
 from hudisql.errors import WriteRefusedError
 from hudisql.format.table_properties import CDC_ENABLED, CDC_MODE, parse_properties
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from hudisql.table.timeline.instant_files import read_commit
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.test_history import assert_same_captures
@@ -139,8 +138,8 @@ def test_a_rollback_of_either_takes_the_changes_back(
     session.sql(STATEMENTS[0].format(t="logged.t"))
     for call in (session.sql, oracle_015.sql):
         session.sql("UPDATE logged.t SET note = 'undone'")
-        commit = open_table(Storage(), str(path)).timeline.commits[-1]
-        stats = read_commit(open_table(Storage(), str(path)), commit).write_stats
+        commit = open_at(path).timeline.commits[-1]
+        stats = read_commit(open_at(path), commit).write_stats
         logs = {name: size for stat in stats for name, size in (stat.cdc_stats or {}).items()}
         assert {name: (path / name).stat().st_size for name in logs} == logs != {}
         call(f"CALL rollback_to_instant(table => 'logged.t', instant_time => '{commit.timestamp}')")

@@ -11,7 +11,7 @@ import pytest
 from hudisql.format.timeline.commit_metadata import read_commit_metadata
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows, read_by_both
 from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape
@@ -59,7 +59,7 @@ def test_a_plan_of_one_is_run_by_the_other(
     session.sql(f"UPDATE {name} SET note = 'updated' WHERE seq % 5 = 0")
     session.sql(f"DELETE FROM {name} WHERE seq % 7 = 0")
     before = read_by_both(oracle_015, session, name, made.path)
-    groups = {each.file_id for each in load_file_slices(open_table(Storage(), made.path))}
+    groups = {each.file_id for each in load_file_slices(open_at(made.path))}
     ((planned, size, state, _),) = _cluster(
         planner, session, oracle_015, made.path, "op => 'schedule', order => 'seq'"
     )
@@ -67,7 +67,7 @@ def test_a_plan_of_one_is_run_by_the_other(
     read_by_both(oracle_015, session, name, made.path)
     found = _cluster(runner, session, oracle_015, made.path, f"op => 'execute', instants => '{planned}'")
     assert [(row[0], row[1], row[2]) for row in found] == [(planned, 3, "COMPLETED")]
-    opened = open_table(Storage(), made.path)
+    opened = open_at(made.path)
     assert opened.timeline.pending == ()
     metadata = read_commit_metadata(Storage(), opened.instant_path(opened.timeline.commits[-1]))
     assert metadata.operation_type == "CLUSTER"

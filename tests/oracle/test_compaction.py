@@ -12,7 +12,7 @@ import pytest
 
 from hudisql.format.timeline.commit_metadata import read_commit_metadata
 from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import SHAPES, bootstrap_shape
@@ -76,7 +76,7 @@ def test_a_plan_of_one_is_run_by_the_other(
     expected = {seq: note for seq, note in before.items() if seq % 11}
     assert table.notes() == expected
     assert [(row[0], row[2]) for row in table.compact(runner, "run")] == [(planned, "COMPLETED")]
-    opened = open_table(Storage(), table.path)
+    opened = open_at(table.path)
     assert opened.timeline.pending == ()
     commit = next(each for each in opened.timeline.commits if each.timestamp == planned)
     metadata = read_commit_metadata(Storage(), opened.instant_path(commit))

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from hudisql.services.compaction.compaction_plan import read_compaction_plan
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows, read_by_both
 from tests.oracle.shapes import Shape, bootstrap_shape
@@ -49,7 +48,7 @@ SHAPE = Shape(
 
 
 def _planned(path: str, instant_time: str) -> list[tuple[Any, ...]]:
-    plan = read_compaction_plan(open_table(Storage(), path), instant_time)
+    plan = read_compaction_plan(open_at(path), instant_time)
     return [
         (each.partition_path, each.file_id, each.base_file, each.log_files, each.metrics)
         for each in plan.operations

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from hudisql.format.timeline.instant import COMMIT, COMPACTION
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.soak import parameters
 
@@ -62,7 +61,7 @@ CASES = (
 
 
 def _compactions(path: Path) -> int:
-    timeline = open_table(Storage(), str(path)).timeline
+    timeline = open_at(path).timeline
     return sum(each.action in (COMMIT, COMPACTION) for each in timeline.instants)
 
 

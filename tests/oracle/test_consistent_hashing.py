@@ -14,9 +14,8 @@ import pytest
 
 from hudisql.errors import UnsupportedTableError
 from hudisql.format.keys.hash_ring import ring_hashes
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from hudisql.write.index.hash_rings import HashRings
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import SHAPES
@@ -98,7 +97,7 @@ class _Table:
 
     def rings(self) -> list[tuple[int, tuple[int, ...]]]:
         """Number and values of the ring of each partition."""
-        rings = HashRings(open_table(Storage(), self.path), 4)
+        rings = HashRings(open_at(self.path), 4)
         found = [rings.of(f"dt=2024-03-0{day}") for day in (1, 2, 3)]
         return [(ring.number, ring.values) for ring in found]
 
@@ -117,7 +116,7 @@ def _rows(start: int, stop: int, note: str) -> pa.Table:
 
 def check_buckets(path: str, rows: pa.Table, fields: list[str]) -> None:
     """Each row lies in the file group of its key in the ring of its partition."""
-    table = open_table(Storage(), path)
+    table = open_at(path)
     rings = HashRings(table, 4)
     for partition in rows["_hoodie_partition_path"].unique().to_pylist():
         of_path = rows.filter(pc.equal(rows["_hoodie_partition_path"], partition))
@@ -287,7 +286,7 @@ def test_a_new_partition_gets_the_ring_that_hudi_makes(
             table.theirs(10, 30, "second")
             table.ours(25, 40, "third")
             table.check()
-        rings = HashRings(open_table(Storage(), table.path), 7)
+        rings = HashRings(open_at(table.path), 7)
         tables[who] = [rings.of(f"dt=2024-03-0{day}") for day in (1, 2, 3)]
     assert tables["ours"] == tables["theirs"]
 

@@ -8,10 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from hudisql.storage import Storage
 from hudisql.table.files.listing_comparison import compare_listings
-from hudisql.table.hudi_table import open_table
-from hudisql.table.metadata_table.kept_metadata_table import find_kept
+from tests.opened import open_at, open_kept
 from tests.oracle.client import BY_LISTING, BY_METADATA, HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.line_process import LineProcess
@@ -57,14 +55,13 @@ def test_hudi_goes_on_after_a_commit_that_was_killed_in_the_metadata_table(
         told = {"base_path": path, "step": step, "is_shared": False}
         is_crashed = committer.request(told, seconds=60)["code"] != 0
         step += 1
-        table = open_table(Storage(), path)
+        table = open_at(path)
         if not is_crashed or (table.timeline.pending and _instants(path) > known):
             crashes += is_crashed
             count = _assert_read_alike(oracle, path)
             oracle.upsert(_rows(60, 62), path, options)
             assert _assert_read_alike(oracle, path) == count + 2
-            metadata = find_kept(open_table(Storage(), path))
-            assert metadata is not None
+            metadata = open_kept(path)
             assert [found for found in compare_listings(metadata) if found.differs] == []
     assert crashes >= 4
 

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from hudisql import write_table
 from hudisql.format.table_properties import CHECKSUM, CREATE_SCHEMA, TIMELINE_TIMEZONE
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import SHAPES
@@ -97,7 +97,7 @@ def test_a_table_made_by_path_has_the_properties_of_hudis_and_hudi_goes_on(
     first = _trips(*range(8))
     spark.createDataFrame(first).write.format("hudi").options(**options).mode("overwrite").save(ours)
     oracle_015.write(first, theirs, options, mode="overwrite")
-    made, by_hudi = (open_table(Storage(), path) for path in (ours, theirs))
+    made, by_hudi = (open_at(path) for path in (ours, theirs))
     assert _properties(made) == _properties(by_hudi)
     assert made.timeline.completed[-1].action == by_hudi.timeline.completed[-1].action
     assert made.schema == by_hudi.schema

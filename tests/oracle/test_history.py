@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import SHAPES, bootstrap_shape
@@ -41,7 +41,7 @@ class Recorded:
 
     @property
     def opened(self) -> HudiTable:
-        return open_table(Storage(), self.path)
+        return open_at(self.path)
 
     def run(self, statement: str) -> None:
         self.session.sql(statement)

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.sources import sample_rows
@@ -135,7 +134,7 @@ def test_hudi_015_goes_on_with_a_table_that_hudisql_made(
             f"LOCATION '{path}' TBLPROPERTIES ({listed}) AS SELECT * FROM made_rows WHERE seq < 10"
         )
         session.sql(f"INSERT INTO {table} BY NAME SELECT * FROM made_rows WHERE seq >= 10")
-    found = dict(open_table(Storage(), path).properties.values)
+    found = dict(open_at(path).properties.values)
     assert found[_TABLE_CLASS] == given[_CLASS]
     assert _KEPT[generator].items() <= found.items()
     assert f"{_TIMES}.timestamp.type" not in found

@@ -13,9 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows, our_rows
 from tests.soak import parameters
@@ -74,7 +73,7 @@ def _write_late_rows_and_deletes(oracle: HudiOracle, path: str, ordering: str, p
             if chosen.random() < 0.6
         ]
         oracle.upsert(_batch(ordering, rows), path, options)
-    (found,) = load_file_slices(open_table(Storage(), path))
+    (found,) = load_file_slices(open_at(path))
     assert len(found.log_files) >= 3
 
 
@@ -96,7 +95,7 @@ def test_late_rows_and_deletes_are_merged_as_hudi_015_merges_them(
 ) -> None:
     path = str(tmp_path / "table")
     _write_late_rows_and_deletes(oracle_015, path, ordering, payload)
-    theirs, ours = oracle_015.read(path), our_rows(open_table(Storage(), path))
+    theirs, ours = oracle_015.read(path), our_rows(open_at(path))
     assert_same_rows(theirs.select(ours.column_names), ours, sort_by=["_hoodie_record_key"])
     assert 5 < ours.num_rows < 40
 
@@ -113,7 +112,7 @@ def test_late_rows_and_deletes_of_hudi_120_are_merged_as_it_merges_them(
 ) -> None:
     path = str(tmp_path / "table")
     _write_late_rows_and_deletes(oracle_120, path, ordering, payload)
-    theirs, ours = oracle_120.read(path), our_rows(open_table(Storage(), path))
+    theirs, ours = oracle_120.read(path), our_rows(open_at(path))
     assert_same_rows(theirs.select(ours.column_names), ours, sort_by=["_hoodie_record_key"])
 
 
@@ -130,7 +129,7 @@ def test_hudi_015_takes_nan_for_the_highest_ordering_value_of_one_write(
 
 
 def _assert_read_alike(oracle: HudiOracle, path: str, rows: int) -> None:
-    theirs, ours = oracle.read(path), our_rows(open_table(Storage(), path))
+    theirs, ours = oracle.read(path), our_rows(open_at(path))
     assert_same_rows(theirs.select(ours.column_names), ours, sort_by=["_hoodie_record_key"])
     assert ours.num_rows == rows
 
@@ -149,7 +148,7 @@ def test_blocks_of_several_schemas_are_read_as_the_newest(oracle_015: HudiOracle
     second = _batch("int", [(key, 11, "second", key == 12) for key in range(10, 30)])
     second = second.append_column("extra", pa.array([{"a": key, "b": [f"x{key}"]} for key in range(20)]))
     oracle_015.upsert(second, path, options)
-    slices = load_file_slices(open_table(Storage(), path))
+    slices = load_file_slices(open_at(path))
     assert [each.has_log_files for each in slices] == [True, True]
     _assert_read_alike(oracle_015, path, 29)
     wider = second.set_column(1, "ord", second["ord"].cast(pa.int64()))
@@ -170,11 +169,11 @@ def test_logs_around_a_compaction_that_is_scheduled_and_then_run(
     oracle_015.upsert(
         _batch("long", [(key, 12, "two", key == 15) for key in range(10, 30)]), path, {**OPTIONS, **parquet}
     )
-    (found,) = load_file_slices(open_table(Storage(), path))
+    (found,) = load_file_slices(open_at(path))
     assert len({each.base_instant_time for each in found.log_files}) == 2
     _assert_read_alike(oracle_015, path, 38)
     oracle_015.sql(compact.format("run", path, settings))
-    (found,) = load_file_slices(open_table(Storage(), path))
+    (found,) = load_file_slices(open_at(path))
     assert len({each.base_instant_time for each in found.log_files}) == 1
     _assert_read_alike(oracle_015, path, 38)
     oracle_015.write(

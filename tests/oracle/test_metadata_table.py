@@ -13,10 +13,9 @@ import pytest
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.metadata_table.record_locations import NOT_FOUND
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.metadata_table import open_metadata_table
 from hudisql.table.metadata_table.record_lookup import find_records
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.shapes import SHAPES, noted_rows
 
@@ -168,7 +167,7 @@ def _check_record_index(session: Any, oracle: HudiOracle, name: str, path: str, 
     assert [row[:2] for row in ours] == [tuple(row) for row in keys]
     if version == 9:
         assert ours == _rows(oracle, text.format(name))
-    metadata = open_metadata_table(open_table(Storage(), path))
+    metadata = open_metadata_table(open_at(path))
     assert metadata is not None
     places = session.sql(f"SELECT id, _hoodie_partition_path, _hoodie_file_name FROM {name}").rows
     found = find_records(metadata, pa.array([row[0] for row in places] + ["none"]))

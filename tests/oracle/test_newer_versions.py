@@ -13,9 +13,10 @@ import pytest
 from hudisql.format.paths.file_names import log_file_name
 from hudisql.format.table_properties import MERGE_ON_READ
 from hudisql.storage import Storage
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.commit import begin_commit
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape, noted_rows
@@ -47,7 +48,7 @@ def _version(options: Mapping[str, str]) -> int:
 
 
 def _table(path: str, version: int) -> HudiTable:
-    table = open_table(Storage(), path)
+    table = open_at(path)
     assert table.version == version
     return table
 
@@ -72,7 +73,7 @@ def _change(session: Any, name: str, path: str, expected: dict[int, str]) -> Non
     del expected[10], expected[11]
     columns = "* EXCEPT (id, seq, note), concat('new', id) AS id, seq + 1000L AS seq, 'ours' AS note"
     rows = f"SELECT {columns} FROM {name} WHERE seq IN (20, 21)"
-    names = ", ".join(open_table(Storage(), path).schema.names)
+    names = ", ".join(open_at(path).schema.names)
     session.sql(f"INSERT INTO {name} ({names}) SELECT {names} FROM ({rows})")
     expected.update({1020: "ours", 1021: "ours"})
     session.sql(
@@ -205,7 +206,7 @@ def test_hudi_12_goes_on_after_overwrites_dropped_partitions_and_new_columns(
     _upsert(oracle_120, path, shape, 0, 60, "first", **options)
     session.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
     expected = _notes(oracle_120, session, name, path)
-    names = ", ".join(open_table(Storage(), path).schema.names)
+    names = ", ".join(open_at(path).schema.names)
     own = names.replace(", dt", "")
     day = {seq: f"2024-03-0{seq % 3 + 1}" for seq in expected}
     chosen = f"SELECT * EXCEPT (note, dt), 'ours' AS note FROM {name} WHERE dt = '2024-03-01' AND seq < 30"

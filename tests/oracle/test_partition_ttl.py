@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import SHAPES, bootstrap_shape, noted_rows
@@ -46,7 +46,7 @@ def test_hudi_015_goes_on_after_old_partitions_are_dropped(
         theirs = oracle_015.read(path)
         assert sorted(theirs["seq"].to_pylist()) == sorted(seqs)
         assert_same_rows(session.sql(f"SELECT * FROM {name}").arrow(), theirs, sort_by=["seq"])
-        return open_table(Storage(), path)
+        return open_at(path)
 
     session.sql(f"UPDATE {name} SET note = 'ours' WHERE seq < 9 AND dt <> '2024-03-02'")
     assert drop_old() == []

@@ -10,7 +10,7 @@ import pytest
 from hudisql.errors import UnsupportedTableError
 from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat, read_commit_metadata
 from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import read_by_both
 from tests.oracle.shapes import SHAPES, Shape, noted_rows
@@ -33,7 +33,7 @@ def _notes(oracle: HudiOracle, session: Any, name: str, path: str) -> dict[int, 
 
 
 def _last_commit(path: str) -> CommitMetadata:
-    table = open_table(Storage(), path)
+    table = open_at(path)
     return read_commit_metadata(Storage(), table.instant_path(table.timeline.commits[-1]))
 
 
@@ -52,7 +52,7 @@ def test_changes_beside_a_planned_compaction_are_kept_when_hudi_015_runs_it(
     oracle_015.upsert(noted_rows(shape, 0, 30, "second"), path, options)
     told = "hoodie.metadata.enable=false,hoodie.compact.inline.max.delta.commits=1"
     oracle_015.sql(f"call run_compaction(op=>'schedule', path=>'{path}', options=>'{told}')")
-    (planned,) = open_table(Storage(), path).timeline.pending
+    (planned,) = open_at(path).timeline.pending
     assert planned.action == "compaction"
 
     # A delete is appended, an update of a slice with logs is merged, both with a compaction pending.
@@ -75,7 +75,7 @@ def test_changes_beside_a_planned_compaction_are_kept_when_hudi_015_runs_it(
     assert _shape_of(theirs[ours.file_id])[:2] == _shape_of(ours)[:2] == (planned.timestamp, "")
 
     oracle_015.sql(f"call run_compaction(op=>'run', path=>'{path}', options=>'{told}')")
-    assert open_table(Storage(), path).timeline.pending == ()
+    assert open_at(path).timeline.pending == ()
     assert _notes(oracle_015, session, name, path) == expected
     session.sql(f"UPDATE oracle.{name} SET note = 'again' WHERE seq >= 20 AND seq < 25")
     oracle_015.upsert(noted_rows(shape, 25, 30, "fourth"), path, options)
@@ -92,7 +92,7 @@ def test_only_file_groups_outside_a_planned_clustering_are_changed(
     options = _make(oracle_015, session, shape, path, name)
     call = f"call run_clustering(path=>'{path}', options=>'hoodie.metadata.enable=false'"
     oracle_015.sql(f"{call}, op=>'schedule', selected_partitions=>'dt=2024-03-01', order=>'seq')")
-    (planned,) = open_table(Storage(), path).timeline.pending
+    (planned,) = open_at(path).timeline.pending
     for statement in (
         f"UPDATE oracle.{name} SET note = 'refused' WHERE seq = 3",
         f"TRUNCATE TABLE oracle.{name}",
@@ -104,7 +104,7 @@ def test_only_file_groups_outside_a_planned_clustering_are_changed(
     expected = dict.fromkeys(range(60), "first") | {4: "updated", 1000: "new"}
     assert _notes(oracle_015, session, name, path) == expected
     oracle_015.sql(f"{call}, op=>'execute')")
-    assert open_table(Storage(), path).timeline.pending == ()
+    assert open_at(path).timeline.pending == ()
     assert _notes(oracle_015, session, name, path) == expected
     session.sql(f"UPDATE oracle.{name} SET note = 'again' WHERE seq = 3")
     oracle_015.upsert(noted_rows(shape, 6, 7, "theirs"), path, options)

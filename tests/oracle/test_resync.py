@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from hudisql.table.partitions.resynced_sources import ResyncState, read_resync_lists
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.newer_tables import NewerTable
@@ -71,7 +70,7 @@ def test_both_hudis_read_and_change_what_a_resync_took(
     check()
 
     oracle_015.sql(f"call archive_commits(path=>'{made.path}', {ARCHIVE})")
-    lists = read_resync_lists(open_table(Storage(), made.path))
+    lists = read_resync_lists(open_at(made.path))
     assert [lists.states[each.number] for each in lists.lists] == [ResyncState.ARCHIVED]
     again = session.sql(call).rows
     assert again[-1]["detail"] == "no new files: nothing was done; 0 changed, 0 gone"

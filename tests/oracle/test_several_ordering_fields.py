@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from hudisql.errors import WriteRefusedError
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.newer_tables import WITHOUT_SKIPPING
@@ -79,7 +78,7 @@ def _new_table(
     table = OrderedTable(oracle, session, str(directory / "table"), name, options)
     table.theirs(*((number, 10, 10, "base") for number in range(10)))
     session.sql(f"CREATE TABLE {name} USING hudi LOCATION '{table.path}'")
-    assert open_table(Storage(), table.path).ordering_fields == ("one", "two")
+    assert open_at(table.path).ordering_fields == ("one", "two")
     table.notes = {f"k{number}": "base" for number in range(10)}
     return table
 

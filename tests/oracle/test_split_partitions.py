@@ -8,10 +8,9 @@ import pyarrow as pa
 import pytest
 
 from hudisql.format import table_properties as keys
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from tests.ingest.split.test_split_partitions import PARTITION, SMALL, model_of, split_all
 from tests.ingest.test_table_feed import SCHEMA, TODAY, Fed, event, events
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.line_process import LineProcess
 from tests.soak import parameters
@@ -107,6 +106,6 @@ def test_hudi_reads_the_table_as_before_while_a_split_is_pending(
     model = model_of(fed)
     told = {"action": "split", "partition": PARTITION, "bucket_bytes": SMALL.bucket_bytes}
     assert crash(committer, fed.path, 10, **told)
-    assert open_table(Storage(), fed.path).timeline.pending
+    assert open_at(fed.path).timeline.pending
     for oracle in (oracle_015, oracle_120):
         assert read(oracle, fed) == model

@@ -14,14 +14,13 @@ import pytest
 
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS
 from hudisql.read.scan import data_skipping
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.kept_metadata_table import (
     find_kept,
     has_trusted_statistics,
 )
 from hudisql.table.metadata_table.metadata_table import readable_metadata_table
 from hudisql.write.metadata_table import metadata_compaction
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.wild_rows import FILTERS, LONG_TEXT, wild_rows
 from tests.sql.changed_tables import setting
@@ -52,7 +51,7 @@ WRITERS = (("0.15", 6), ("1.2", 6), ("1.2", 8), ("1.2", 9))
 
 
 def _check_bounds(path: str) -> None:
-    metadata = readable_metadata_table(open_table(Storage(), path))
+    metadata = readable_metadata_table(open_at(path))
     assert metadata is not None
     assert COLUMN_STATS in metadata.indexes
     assert_bounds_hold(metadata)
@@ -183,7 +182,7 @@ def test_queries_lose_no_row_by_statistics_of_all_writers(
         _check_bounds(path)
         if not has_extra or writer == "0.15":
             # 1.2 adds the new column to the definition, after which the statistics are not kept.
-            metadata = find_kept(open_table(Storage(), path))
+            metadata = find_kept(open_at(path))
             assert metadata is not None, step
             assert has_trusted_statistics(metadata), step
         if number % 3 == 2 or number == len(steps) - 1:

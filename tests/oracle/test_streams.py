@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from hudisql.write.transaction.pull_checkpoint import find_checkpoint
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows, read_by_both
 from tests.oracle.shapes import SHAPES
@@ -111,9 +110,9 @@ def test_apache_hudi_writes_on_into_the_target_of_pulls_and_its_place_stays(
     upsert(20, 40, source)
     with session.incremental("oracle.streamed", into="oracle.pulled") as pull:
         assert pull.write(pull.df.where("seq > 100")).instant_time is not None
-    place = find_checkpoint(open_table(Storage(), target), source)
+    place = find_checkpoint(open_at(target), source)
     assert place is not None
-    assert place.until == open_table(Storage(), source).timeline.commits[-1].timestamp
+    assert place.until == open_at(source).timeline.commits[-1].timestamp
     upsert(28, 33, target)
     assert read_by_both(oracle_015, session, "oracle.pulled", target).num_rows == 33
-    assert find_checkpoint(open_table(Storage(), target), source) == place
+    assert find_checkpoint(open_at(target), source) == place

@@ -10,9 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows, our_rows
 from tests.soak import parameters
@@ -44,7 +43,7 @@ def _rows(first: int, last: int, seq: int, note: str, deleted: tuple[int, ...] =
 
 
 def _assert_read_alike(oracle: HudiOracle, path: str) -> int:
-    ours = our_rows(open_table(Storage(), path))
+    ours = our_rows(open_at(path))
     theirs = oracle.read(path, options={"hoodie.enable.data.skipping": "false"})
     assert_same_rows(theirs.select(ours.column_names), ours, sort_by=["_hoodie_record_key"])
     return int(ours.num_rows)
@@ -71,7 +70,7 @@ def test_late_rows_deletes_and_compactions(
     oracle_120.upsert(_rows(0, 30, 10, "base"), path, options)
     oracle_120.upsert(_rows(0, 12, 12, "new", deleted=(1, 2)), path, options)
     oracle_120.upsert(_rows(6, 20, 11, "late", deleted=(7, 13)), path, options)
-    assert any(each.log_files for each in load_file_slices(open_table(Storage(), path)))
+    assert any(each.log_files for each in load_file_slices(open_at(path)))
     _assert_read_alike(oracle_120, path)
     inline = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
     oracle_120.upsert(_rows(18, 34, 13, "last", deleted=(19,)), path, options | inline)
@@ -92,7 +91,7 @@ def test_a_table_that_is_clustered_cleaned_and_archived(oracle_120: HudiOracle, 
     for number in range(6):
         rows = _rows(number * 4, number * 4 + 10, number, f"write {number}")
         oracle_120.upsert(rows, path, OPTIONS | services)
-        actions |= {each.action for each in open_table(Storage(), path).timeline.completed}
+        actions |= {each.action for each in open_at(path).timeline.completed}
     assert {"replacecommit", "clean"} <= actions
     assert _assert_read_alike(oracle_120, path) == 30
-    assert len(open_table(Storage(), path).timeline.commits) < 6
+    assert len(open_at(path).timeline.commits) < 6

@@ -10,7 +10,7 @@ import pytest
 
 from hudisql.format.table_properties import TableProperties, read_table_properties
 from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape, noted_rows
@@ -68,10 +68,10 @@ def test_hudi_12_goes_on_with_a_table_that_hudisql_has_upgraded(
     shutil.copytree(path, theirs)
     planned = rows(session, f"CALL upgrade_table(table => '{name}', to_version => 'NINE', dry_run => true)")
     assert not any(result for result, _ in planned)
-    assert open_table(Storage(), path).version == 6
+    assert open_at(path).version == 6
     done = rows(session, f"CALL upgrade_table(table => '{name}', to_version => 'NINE')")
     assert [step for _, step in done] == [step for _, step in planned]
-    assert open_table(Storage(), path).version == 9
+    assert open_at(path).version == 9
     assert _compare(oracle_120, session, name, path) == before
     named = {"hoodie.table.name": name.partition(".")[2]}
     _upsert(oracle_120, theirs, shape, 0, 1, **DEFAULTS, **named)
@@ -100,7 +100,7 @@ def test_hudi_015_goes_on_with_a_table_that_hudisql_has_downgraded(
     session.sql(f"UPDATE {name} SET note = 'again' WHERE seq IN (3, 20)")
     before = _compare(oracle_120, session, name, path)
     session.sql(f"CALL downgrade_table(table => '{name}', to_version => 'SIX')")
-    assert open_table(Storage(), path).version == 6
+    assert open_at(path).version == 6
     assert _compare(oracle_120, session, name, path) == before
     assert _compare(oracle_015, session, name, path) == before
     _upsert(oracle_015, path, shape, 30, 33, **named)

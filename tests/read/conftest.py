@@ -23,7 +23,8 @@ from hudisql.read.scan.arrow_scan import read_task
 from hudisql.read.scan.scan_plan import ScanPlan
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, ExternalFile, FileSlice
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
+from tests.opened import open_at
 
 BOOTSTRAP = "00000000000001"
 
@@ -97,7 +98,7 @@ def read_plan() -> Callable[[ScanPlan], pa.Table]:
 @pytest.fixture(scope="session")
 def open_golden(golden: Callable[[str], Any]) -> Callable[[str], HudiTable]:
     """A golden table by its name, opened."""
-    return lambda name: open_table(Storage(), golden(name).table)
+    return lambda name: open_at(golden(name).table)
 
 
 @pytest.fixture(scope="session")
@@ -165,7 +166,7 @@ def many_files_table(tmp_path_factory: pytest.TempPathFactory, make_table: Calla
     base = make_table(
         tmp_path_factory.mktemp("many") / "t", {f"dt=2024-{day:03d}": 100 for day in range(100)}
     )
-    return open_table(Storage(), str(base))
+    return open_at(base)
 
 
 @pytest.fixture(scope="session")

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from hudisql.storage import Storage
 from hudisql.storage.local import LocalFileSystem
 from hudisql.storage.unchanged_files import UnchangedFiles
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.requests.counted_requests import A_FEW, LISTINGS, LOOKS
 from tests.requests.wide_tables import FILES, ROWS, WideTable, wide_table
 
@@ -110,7 +109,7 @@ def test_a_change_on_a_store_that_lists_files_with_their_times(
     monkeypatch.setattr(LocalFileSystem, "unchanged_files", UnchangedFiles())
     directory = Path(large_table.path, ".hoodie")
     os.utime(directory / "hoodie.properties", (1_700_000_000, 1_700_000_000))
-    open_table(Storage(), large_table.path)
+    open_at(large_table.path)
     for name in (".temp", ".heartbeat", ".schema"):
         shutil.rmtree(directory / name, ignore_errors=True)
     requests, _ = large_table.requests(text)

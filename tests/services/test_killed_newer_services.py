@@ -23,12 +23,12 @@ from hudisql.services.compaction.compaction_action import (
 from hudisql.services.rollback.restore import restore_to_savepoint
 from hudisql.services.rollback.rollback_action import roll_back_commit
 from hudisql.services.rollback.savepoint import create_savepoint
-from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.fault_injection import run_and_kill
+from tests.opened import open_at
 from tests.oracle.comparison import our_rows
 from tests.soak import parameters
 
@@ -88,18 +88,18 @@ def test_a_killed_service_leaves_the_table_as_before_or_after_and_is_run_again(
 
     path = copied(-1)
     before = _rows(path)
-    run(open_table(Storage(), path))
+    run(open_at(path))
     after = _rows(path)
     assert (before == after) == (service not in ("restore", "rollback"))
-    assert open_table(Storage(), path).timeline != open_table(Storage(), golden(name).table).timeline
+    assert open_at(path).timeline != open_at(golden(name).table).timeline
     for step in range(MOST_STEPS):
         path = copied(step)
         is_killed = _run_and_kill(path, run, step)
         # A restore goes from commit to commit.
         assert service == "restore" or _rows(path) in (before, after)
-        run(open_table(Storage(), path))
+        run(open_at(path))
         assert _rows(path) == after
-        table = open_table(Storage(), path)
+        table = open_at(path)
         assert table.timeline.pending == ()
         shutil.rmtree(path)
         if not is_killed:
@@ -125,8 +125,8 @@ def test_a_compaction_and_a_clean_keep_all_rows(
     path = str(shutil.copytree(golden(name).table, tmp_path / "table"))
     before = _rows(path)
     for _ in range(2):
-        _compact(open_table(Storage(), path))
-    table = open_table(Storage(), path)
+        _compact(open_at(path))
+    table = open_at(path)
     assert not any(each.has_log_files for each in load_file_slices(table))
     assert _rows(path) == before
     _clean(table)
@@ -135,7 +135,7 @@ def test_a_compaction_and_a_clean_keep_all_rows(
 
 
 def _rows(path: str) -> list[dict[str, Any]]:
-    rows = our_rows(open_table(Storage(), path)).drop_columns(["_hoodie_file_name"])
+    rows = our_rows(open_at(path)).drop_columns(["_hoodie_file_name"])
     found: list[dict[str, Any]] = rows.sort_by("_hoodie_record_key").to_pylist()
     return found
 

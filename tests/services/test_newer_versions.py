@@ -18,13 +18,13 @@ from hudisql.services.planned_run import begin_run, put_plan
 from hudisql.services.rollback.restore import restore_to_savepoint
 from hudisql.services.rollback.rollback_action import roll_back_commit, undo_service
 from hudisql.services.rollback.savepoint import create_savepoint, delete_savepoint
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties import written_versions
 from hudisql.table.properties.written_versions import ARCHIVE, COMMITS, SERVICES
 from hudisql.write.transaction.commit import begin_commit, request_instant
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from hudisql.write.transaction.instant_rollback import roll_back_instant
+from tests.opened import open_at
 from tests.sources import fingerprint
 
 PENDING = Instant("20261121213235303", "compaction", InstantState.REQUESTED)
@@ -60,7 +60,7 @@ WRITTEN = {
 
 @pytest.mark.parametrize("change", [each for each in CHANGES if each not in WRITTEN])
 def test_a_change_is_refused_and_changes_nothing(copied: Path, change: str) -> None:
-    table = open_table(Storage(), str(copied))
+    table = open_at(copied)
     before = fingerprint(copied)
     with pytest.raises(UnsupportedTableError, match="has table version 9"):
         CHANGES[change](table)
@@ -72,7 +72,7 @@ def test_a_table_that_is_upgraded_after_it_was_opened_is_refused(
     golden: Callable[[str], Any], tmp_path: Path, change: str
 ) -> None:
     path = shutil.copytree(golden("mor_compaction_scheduled").table, tmp_path / "table")
-    opened = open_table(Storage(), str(path))
+    opened = open_at(path)
     # As an upgrade leaves it: the properties say so, and the timeline lies elsewhere.
     properties = Path(path, ".hoodie/hoodie.properties")
     text = properties.read_text().replace("hoodie.table.version=6", "hoodie.table.version=9")
@@ -86,14 +86,14 @@ def test_a_table_that_is_upgraded_after_it_was_opened_is_refused(
 
 def test_a_savepoint_is_made_after_a_completed_clean(golden: Callable[[str], Any], tmp_path: Path) -> None:
     path = shutil.copytree(golden("v9_cow_savepoint_clean").table, tmp_path / "table")
-    table = open_table(Storage(), str(path))
+    table = open_at(path)
     assert [each.action for each in table.timeline.completed][-1] == CLEAN
     made = create_savepoint(table)
-    assert made in open_table(Storage(), str(path)).timeline.savepoints
+    assert made in open_at(path).timeline.savepoints
 
 
 def test_the_files_of_a_rollback_are_shown(golden: Callable[[str], Any]) -> None:
-    table = open_table(Storage(), golden("v9_mor_rollback").table)
+    table = open_at(golden("v9_mor_rollback").table)
     (rollback,) = [each for each in table.timeline.completed if each.action == ROLLBACK]
     rows = list(rollback_details(table, rollback.timestamp))
     assert {each.instant for each in rows} == {rollback.timestamp}
@@ -105,11 +105,11 @@ def test_the_end_of_a_savepoint_archives_only_what_archiving_does(
     golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = Path(shutil.copytree(golden("v9_mor_archived_lsm").table, tmp_path / "table"))
-    first, older = open_table(Storage(), str(path)).timeline.commits[0], "20261101000000000"
+    first, older = open_at(path).timeline.commits[0], "20261101000000000"
     timeline = path / ".hoodie/timeline"
     for file in timeline.glob(f"{first.timestamp}*"):
         shutil.copy(file, timeline / file.name.replace(first.timestamp, older))
-    table = open_table(Storage(), str(path))
+    table = open_at(path)
     create_savepoint(table, older)
     before = fingerprint(path)
     monkeypatch.setattr(written_versions, "_TESTED", (COMMITS | SERVICES) - {ARCHIVE})

@@ -18,8 +18,7 @@ from hudisql.format.paths.partition_metadata import (
 )
 from hudisql.format.timeline.instant import METADATA_BOOTSTRAP_INSTANT_TIME
 from hudisql.services.partition_ttl import TtlOptions, TtlStrategy, expired_partitions, ttl_options
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.table.conftest import TableDirectory
 
 NOW = datetime.now(UTC)
@@ -49,7 +48,7 @@ def directory(make_table: Callable[..., TableDirectory]) -> TableDirectory:
 
 
 def _expired(made: TableDirectory, options: TtlOptions) -> list[str]:
-    return [each.path for each in expired_partitions(open_table(Storage(), str(made.path)), options, NOW)]
+    return [each.path for each in expired_partitions(open_at(made.path), options, NOW)]
 
 
 def test_age_is_counted_from_the_last_write_or_from_the_first(directory: TableDirectory) -> None:

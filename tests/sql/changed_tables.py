@@ -15,8 +15,7 @@ import pytest
 
 from hudisql.format.paths.file_names import parse_base_file_name
 from hudisql.session import Session
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 
 ROWS = 30
 DAYS = ("2024-03-01", "2024-03-02", "2024-03-03")
@@ -47,7 +46,7 @@ class ChangedTable:
 
     def instants(self) -> list[str]:
         """The timeline's completed instants."""
-        table = open_table(Storage(), self.path)
+        table = open_at(self.path)
         return [f"{each.timestamp} {each.action}" for each in table.timeline.completed]
 
     def orphans(self) -> list[str]:

@@ -34,7 +34,7 @@ from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.options.writer_settings import write_options_by
 from hudisql.services.schedule.automatic import AutomaticServices
 from hudisql.storage import Storage
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.new_table import NewTable, publish_new_table
 from hudisql.write.execution.commit_files import commit_files
 from hudisql.write.execution.driver_upsert import upsert_on_driver, with_keys
@@ -44,6 +44,7 @@ from hudisql.write.keygen.partition_paths import PartitionPaths
 from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.conflicts import FileGroup
 from tests.fault_injection import ROOT
+from tests.opened import open_at
 from tests.oracle.comparison import our_rows
 from tests.oracle.line_process import LineProcess, start_line_process
 
@@ -66,7 +67,7 @@ def make_table(path: Path, table_type: str, version: int) -> None:
     new = NewTable("t", "d", table_type, ("id",), ("dt",), others=others, version=version)
     publish_new_table(Storage(), str(path), new, datetime.now(UTC))
     rows = [{"id": COUNTER, "count": 0, "dt": partition} for partition in PARTITIONS]
-    write_rows(open_table(Storage(), str(path)), rows, WriteOptions())
+    write_rows(open_at(path), rows, WriteOptions())
 
 
 def write_rows(
@@ -89,7 +90,7 @@ def write_rows(
 def add_one(path: str, row_id: str, partition: str, settings: Mapping[str, str]) -> None:
     """One statement: a new row, and the partition's counter as it was read plus one; then what is due."""
     config = HudiConfig(lambda name, default: settings.get(name, default))
-    table = open_table(Storage(), path)
+    table = open_at(path)
     counters = our_rows(table).filter((pc.field("id") == COUNTER) & (pc.field("dt") == partition))
     (counter,) = counters.to_pylist()
     rows = [
@@ -103,7 +104,7 @@ def add_one(path: str, row_id: str, partition: str, settings: Mapping[str, str])
 def run_services(path: str, settings: Mapping[str, str], warn: Callable[[str], None]) -> None:
     """What is due after a commit."""
     config = HudiConfig(lambda name, default: settings.get(name, default))
-    table = open_table(Storage(), path)
+    table = open_at(path)
     options = partial(write_options_by, config, table)
     AutomaticServices(table, config, options, warn, "t").run(None)  # type: ignore[arg-type]
 
@@ -193,7 +194,7 @@ class Writers:
         lines = [line.partition(" ")[::2] for line in self.log.read_text().splitlines()]
         acknowledged = {row_id for event, row_id in lines if event == "acknowledged"}
         refused = {row_id for event, row_id in lines if event == "refused"}
-        rows = our_rows(open_table(Storage(), str(self.path)))
+        rows = our_rows(open_at(self.path))
         ids = Counter(zip(rows["id"].to_pylist(), rows["dt"].to_pylist(), strict=True))
         assert [each for each, count in ids.items() if count > 1] == []
         present = {row_id for row_id, _ in ids if row_id != COUNTER}

@@ -15,7 +15,7 @@ from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, Str
 from hudisql.errors import HudisqlError
 from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.oracle.comparison import our_rows
 from tests.spark_versions import module_since, needs_spark
 
@@ -87,7 +87,7 @@ def test_upsert_and_overwrite_combine_rows_of_one_key_and_columns_are_added(
     assert _fares(spark, path) == sorted(
         [(row[2], row[4] if row[2] in ("rider-A", "rider-D") else 0.0) for row in TRIPS]
     )
-    assert open_table(Storage(), str(path)).timeline.completed[-1].action == "replacecommit"
+    assert open_at(path).timeline.completed[-1].action == "replacecommit"
 
 
 def test_changes_of_a_new_table_with_change_logs_are_logged(spark: Any, tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_first_write_that_fails_leaves_the_table_to_one_that_has_begun(tmp_pat
     with suppress(HudisqlError):
         first.abort([])
     second.commit([sent])
-    assert len(open_table(Storage(), str(path)).timeline.commits) == 1
+    assert len(open_at(path).timeline.commits) == 1
 
 
 def test_rows_of_one_key_need_a_column_that_orders_them(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_rows_marked_as_deleted_are_not_inserted(tmp_path: Path) -> None:
         path = tmp_path / operation
         writer, sent = _written(path, {**KEYED, OPERATION: operation}, marked, columns)
         writer.commit([sent])
-        assert len(our_rows(open_table(Storage(), str(path)))) == rows
+        assert len(our_rows(open_at(path))) == rows
 
 
 def test_partition_values_that_readers_take_wrong_are_refused(tmp_path: Path) -> None:

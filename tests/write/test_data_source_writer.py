@@ -12,9 +12,9 @@ from pyspark.errors import PySparkException
 
 from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from hudisql.table.timeline.instant_files import read_extra_metadata
 from hudisql.write.transaction.markers import list_markers
+from tests.opened import open_at
 from tests.spark_versions import needs_spark
 
 pytestmark = [pytest.mark.spark, needs_spark("4.0", "Python data sources")]
@@ -42,7 +42,7 @@ def _fresh(spark: Any, path: str) -> Any:
 
 
 def _actions(path: str) -> list[str]:
-    return [each.action for each in open_table(Storage(), path).timeline.completed]
+    return [each.action for each in open_at(path).timeline.completed]
 
 
 def test_append_loads_rows_into_new_file_groups_and_overwrite_replaces_all(spark: Any, table: str) -> None:
@@ -59,7 +59,7 @@ def test_append_loads_rows_into_new_file_groups_and_overwrite_replaces_all(spark
     assert sorted(map(str, new.select(columns).collect())) == sorted(
         map(str, fresh.select(columns).collect())
     )
-    instant = open_table(Storage(), table).timeline.commits[-1].timestamp
+    instant = open_at(table).timeline.commits[-1].timestamp
     assert list_markers(Storage(), table, instant) == []
     fresh.write.format("hudi").mode("overwrite").save(table)
     assert _rows(spark, table).count() == fresh.count()
@@ -88,7 +88,7 @@ def test_append_upserts_by_default_and_deletes_by_key(
     found = _rows(spark, table).collect()
     assert len(found) == len(expected)
     assert {row["id"]: str(row) for row in found} == {key: str(row) for key, row in expected.items()}
-    instant = open_table(Storage(), table).timeline.commits[-1].timestamp
+    instant = open_at(table).timeline.commits[-1].timestamp
     assert list_markers(Storage(), table, instant) == []
 
     gone = _rows(spark, table).where("seq >= 1000 OR id LIKE 'n%'")
@@ -143,7 +143,7 @@ def test_options_that_begin_with_the_prefix_are_stored_in_the_commit(spark: Any,
     for operation in ("bulk_insert", "upsert"):
         writer = _fresh(spark, table).write.format("hudi").option(OPERATION, operation)
         writer.options(**options).mode("append").save(table)
-        opened = open_table(Storage(), table)
+        opened = open_at(table)
         (stored,) = read_extra_metadata(opened, [opened.timeline.commits[-1]])
         assert stored.keys() == {"schema", "job.id"}
         assert stored["job.id"] == "17"

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from hudisql.table.timeline.instant_files import read_extra_metadata
+from tests.opened import open_at
 from tests.soak import parameters
 from tests.spark_versions import needs_spark
 
@@ -62,7 +61,7 @@ class Trips:
 
     def batches(self) -> list[dict[str, str]]:
         """The sink's checkpoint of each commit."""
-        table = open_table(Storage(), self.table)
+        table = open_at(self.table)
         found = read_extra_metadata(table, table.timeline.commits)
         return [json.loads(metadata[SINK_CHECKPOINT] or "{}") for metadata in found]
 

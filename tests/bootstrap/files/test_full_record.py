@@ -23,9 +23,9 @@ from hudisql.format.keys.bloom_filter import parse_bloom_filter
 from hudisql.format.timeline.commit_metadata import parse_commit_metadata
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
-from hudisql.table.hudi_table import open_table
 from tests.bootstrap.plans import plan_of
 from tests.file_slices import base_file_path
+from tests.opened import open_at
 
 pytestmark = pytest.mark.spark
 
@@ -38,7 +38,7 @@ def _plan(context, source, target, mode=FULL, **changes):
 
 
 def _read(target):
-    slices = load_file_slices(open_table(Storage(), str(target)))
+    slices = load_file_slices(open_at(target))
     files = [base_file_path(each) for each in slices if not each.is_bootstrapped]
     return pa.concat_tables([pq.read_table(path, partitioning=None) for path in files])
 
@@ -284,7 +284,7 @@ def test_between_the_two_commits_there_is_no_table(context, source, tmp_path, mo
             # What a killed process would leave here: the first commit is whole.
             assert (tmp_path / "t/.hoodie/00000000000001.commit").exists()
             with pytest.raises(HudisqlError, match="no Hudi table"):
-                open_table(Storage(), str(tmp_path / "t"))
+                open_at(tmp_path / "t")
             seen.append(instant_time)
             raise StorageError("killed")
         return write_instant(storage, plan, instant_time, metadata, now)

@@ -32,13 +32,14 @@ from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from tests.bootstrap.plans import plan_of
 from tests.file_slices import base_file_path, external_file_path
+from tests.opened import open_at, open_kept
 
 pytestmark = pytest.mark.spark
 
 
 def test_sequence_numbers_file_ids_and_row_groups_are_the_files_own(context, source, tmp_path):
     run_bootstrap(context, plan_of(context, source, tmp_path / "t"))
-    slices = load_file_slices(open_table(Storage(), str(tmp_path / "t")))
+    slices = load_file_slices(open_at(tmp_path / "t"))
     assert len({each.file_id for each in slices}) == 4
     sequence_numbers = set()
     for each in slices:
@@ -190,7 +191,7 @@ def test_no_reader_sees_the_table_before_its_properties_are_there(context, sourc
     monkeypatch.setattr(run, "publish_table", look_first)
     run_bootstrap(context, plan)
     assert not (tmp_path / "t/.hoodie/.hudisql-bootstrap").exists()
-    assert open_table(Storage(), str(tmp_path / "t")).name == "t"
+    assert open_at(tmp_path / "t").name == "t"
 
 
 def test_a_run_of_version_9_that_failed_before_its_properties_is_resumed(
@@ -207,7 +208,7 @@ def test_a_run_of_version_9_that_failed_before_its_properties_is_resumed(
             run_bootstrap(context, plan)
     assert len(list((tmp_path / "t/.hoodie/timeline").glob("0*.commit"))) == 1
     assert run_bootstrap(context, plan).resumed_files > 0
-    table = open_table(Storage(), str(tmp_path / "t"))
+    table = open_at(tmp_path / "t")
     (commit,) = table.timeline.commits
     assert (table.version, commit.timestamp) == (9, "00000000000001")
     assert commit.completion_time > commit.timestamp
@@ -227,7 +228,7 @@ def test_a_record_index_is_made_with_the_table_unless_rows_share_a_key(
         shutil.copytree(source / "dt=0", source / "dt=9")
     plan = plan_of(context, source, tmp_path / "t", table_version=9, indexes=frozenset({RECORD_INDEX}))
     run_bootstrap(context, plan)
-    assert find_kept(open_table(Storage(), str(tmp_path / "t"))).indexes == indexes
+    assert open_kept(tmp_path / "t").indexes == indexes
 
 
 @pytest.mark.parametrize(
@@ -240,7 +241,7 @@ def test_a_record_index_is_made_with_the_table_unless_rows_share_a_key(
 )
 def test_in_version_6_a_metadata_table_is_made_on_request(context, source, tmp_path, named, indexes):
     run_bootstrap(context, plan_of(context, source, tmp_path / "t", indexes=frozenset(named)))
-    metadata = find_kept(open_table(Storage(), str(tmp_path / "t")))
+    metadata = find_kept(open_at(tmp_path / "t"))
     assert indexes == (None if metadata is None else metadata.indexes)
     assert metadata is None or metadata.has_statistics_of_sources
 
@@ -267,7 +268,7 @@ def test_attempts_that_go_on_once_the_files_were_looked_through_add_none(
     monkeypatch.setattr(run, "plan_skeletons", plan_skeletons)
     monkeypatch.setattr(run, "_check_source_unchanged", late)
     run_bootstrap(context, plan)
-    table = open_table(Storage(), str(tmp_path / "t"))
+    table = open_at(tmp_path / "t")
     visible = {base_file_path(each) for each in load_file_slices(table)}
     assert visible == {str(path) for path in (tmp_path / "t").rglob("*.parquet")}
     assert len(visible) == 4
@@ -371,7 +372,7 @@ def test_an_interrupt_after_the_table_is_published_leaves_the_whole_table(
     monkeypatch.setattr(run, "publish_table", publish_and_interrupt)
     with pytest.raises(KeyboardInterrupt):
         run_bootstrap(context, plan_of(context, source, tmp_path / "t"))
-    assert len(load_file_slices(open_table(Storage(), str(tmp_path / "t")))) == 4
+    assert len(load_file_slices(open_at(tmp_path / "t"))) == 4
     assert not (tmp_path / "t/.hoodie/.hudisql-bootstrap").exists()
 
 

@@ -16,11 +16,11 @@ from hudisql.ingest.index.index_refresh import apply_changes, changes_since, pos
 from hudisql.ingest.index.rebuild import build_partition_index
 from hudisql.ingest.index.sorted_index import SortedIndex
 from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from hudisql.table.partitions.listed_partitions import list_partition_paths
 from hudisql.write.index.slice_key_lookup import read_keys
 from tests.ingest.index.test_rebuild import KEYS, groups_of, lookups_of
 from tests.ingest.small_tables import SmallTable, instant_time
+from tests.opened import open_at
 
 PATH = "dt=a"
 
@@ -150,7 +150,7 @@ def test_what_the_timeline_no_longer_tells_asks_for_a_rebuild(table: SmallTable)
 def test_an_index_follows_a_table_of_hudis_from_each_of_its_commits(
     golden: Callable[[str], Any], name: str
 ) -> None:
-    table = open_table(Storage(), str(golden(name).table))
+    table = open_at(golden(name).table)
     commits = table.timeline.commits
     assert len(commits) > 1
     for last in commits[:-1]:

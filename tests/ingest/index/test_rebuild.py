@@ -19,10 +19,11 @@ from hudisql.ingest.index.tag import find_in_partition, tag_keys
 from hudisql.read.merge.merge_mode import log_merge_config_of
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import list_file_slices
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import list_partition_paths
 from hudisql.write.index.slice_key_lookup import SliceLookup, read_keys
 from tests.ingest.small_tables import SmallTable
+from tests.opened import open_at
 
 KEYS = [f"k{number:02d}" for number in range(20)]
 
@@ -85,7 +86,7 @@ def test_doubtful_keys_are_looked_up_in_the_slices(tmp_path: Path) -> None:
     ],
 )
 def test_an_index_of_a_table_of_hudis_has_all_stored_keys(golden: Callable[[str], Any], name: str) -> None:
-    table = open_table(Storage(), str(golden(name).table))
+    table = open_at(golden(name).table)
     for path in list_partition_paths(table):
         index = build_partition_index(table, path, SortedIndex())
         for file_id, lookup in lookups_of(table, path).items():

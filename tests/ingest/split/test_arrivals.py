@@ -12,10 +12,9 @@ from hudisql.ingest.split.arrivals import Arrivals, read_arrivals
 from hudisql.services.archive.archive_action import archive_table
 from hudisql.services.archive.archive_plan import ArchiveOptions
 from hudisql.services.clean.clean_plan import CleanOptions
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.ingest.small_tables import AVRO, SmallTable
+from tests.opened import open_at
 
 
 def _stat(
@@ -95,7 +94,7 @@ def test_commits_that_are_archived_after_the_timeline_was_listed_count(tmp_path:
 
 
 def test_arrivals_of_a_table_of_hudis_with_archived_commits(golden: Callable[[str], Any]) -> None:
-    table = open_table(Storage(), str(golden("cow_archived_bootstrap").table))
+    table = open_at(golden("cow_archived_bootstrap").table)
     arrivals = read_arrivals(table)
     assert {each.timestamp for each in table.timeline.commits} < arrivals.commits
     assert arrivals.bootstrapped

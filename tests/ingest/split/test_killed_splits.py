@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from hudisql.format import table_properties as keys
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from tests.ingest.split.test_split_partitions import PARTITION, SMALL, model_of, split_all, split_of
 from tests.ingest.test_table_feed import Fed, event, events
+from tests.opened import open_at
 from tests.oracle.line_process import LineProcess
 from tests.soak import parameters
 from tests.write.crashed_commits import crash
@@ -43,7 +42,7 @@ def test_a_split_that_is_killed_at_any_step_loses_and_repeats_nothing(
         split_all(left)
         assert split_of(left) is not None
         assert model_of(left) == {**model, **dict.fromkeys(range(790, 810), 9)}
-        assert not open_table(Storage(), left.path).timeline.pending
+        assert not open_at(left.path).timeline.pending
         if not killed:
             break
     assert step > 15

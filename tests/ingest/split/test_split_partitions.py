@@ -20,7 +20,6 @@ from hudisql.service_process.ingest.declared_table import check_splittable
 from hudisql.services.compaction.compaction_action import CompactionOptions, schedule_compaction
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import list_file_slices
-from hudisql.table.hudi_table import open_table
 from hudisql.table.properties.table_configuration import update_table_properties
 from hudisql.write.changes import change_schema
 from hudisql.write.execution.commit_files import commit_files
@@ -32,13 +31,14 @@ from hudisql.write.keygen.partition_paths import PartitionPaths
 from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.ingest.test_table_feed import KINDS, TODAY, Fed, event, events
+from tests.opened import open_at
 
 PARTITION = f"dt={TODAY}"
 SMALL = SplitLimits(bucket_bytes=20_000, resplit_seconds=0.0)
 
 
 def split_of(fed: Fed) -> PartitionSplit | None:
-    table = open_table(Storage(), fed.path)
+    table = open_at(fed.path)
     return find_split(PARTITION, list_file_slices(table, [PARTITION], None))
 
 
@@ -52,7 +52,7 @@ def split_all(fed: Fed) -> int:
 def model_of(fed: Fed) -> dict[int, int]:
     from tests.oracle.comparison import our_rows
 
-    rows = our_rows(open_table(Storage(), fed.path)).to_pylist()
+    rows = our_rows(open_at(fed.path)).to_pylist()
     assert len({row["id"] for row in rows}) == len(rows)
     return {row["id"]: row["ts"] for row in rows}
 
@@ -127,7 +127,7 @@ def test_a_worker_that_lost_the_table_does_not_split_it(tmp_path: Path) -> None:
     with pytest.raises(WriteConflictError, match="has lost it"):
         stale.split_next()
     assert split_of(fed) is None
-    assert not open_table(Storage(), fed.path).timeline.pending
+    assert not open_at(fed.path).timeline.pending
 
 
 def test_a_table_that_is_declared_to_split_now_is_split_without_events(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_partition_with_a_pending_compaction_waits(tmp_path: Path) -> None:
     fed = Fed(tmp_path, keys.MERGE_ON_READ, split_limits=SMALL, split="now")
     fed.flush(*events(range(10), 1))
     fed.flush(*events(range(10), 2))
-    table = open_table(Storage(), fed.path)
+    table = open_at(fed.path)
     options = CompactionOptions(max_delta_commits=1)
     assert schedule_compaction(table, options, SINGLE_WRITER) is not None
     assert split_all(fed) == 0
@@ -186,7 +186,7 @@ def test_keys_that_others_put_into_any_bucket_are_looked_up_until_the_next_split
 
 def put_into_bucket(fed: Fed, number: int, *, bucket: int) -> None:
     """As another writer that fills up small files puts a new key into one."""
-    split, table = split_of(fed), open_table(Storage(), fed.path)
+    split, table = split_of(fed), open_at(fed.path)
     assert split is not None
     slices = list_file_slices(table, [PARTITION], None)
     chosen = next(each for each in slices if each.file_id == split.file_ids[bucket])
@@ -220,7 +220,7 @@ def test_keys_are_looked_up_if_no_commit_tells_what_others_wrote(tmp_path: Path)
     for commit in Path(fed.path, ".hoodie").glob("*commit"):
         commit.write_text(commit.read_text().replace(SPLITS_KEY, "something"))
     fed.take_over(split="now")
-    table = open_table(Storage(), fed.path)
+    table = open_at(fed.path)
     splits, split = TableSplits(), split_of(fed)
     assert split is not None
     assert splits.split_of(table, PARTITION) == split
@@ -242,7 +242,7 @@ def test_a_commit_that_tells_nothing_readable_of_splits_is_an_error() -> None:
 
 def test_tables_that_cannot_be_split_are_refused(tmp_path: Path) -> None:
     fed = Fed(tmp_path, keys.MERGE_ON_READ)
-    table = open_table(Storage(), fed.path)
+    table = open_at(fed.path)
     declared = IngestDeclaration(topic="t", bootstrap_servers="s:1", split="now")
     index = RecordIndex(IndexKind.BUCKET, buckets=HashBuckets(4, ("id",)))
     with pytest.raises(InvalidArgumentError, match="has a bucket index"):
@@ -251,7 +251,7 @@ def test_tables_that_cannot_be_split_are_refused(tmp_path: Path) -> None:
     check_splittable(table, WriteOptions(), declared)
     update_table_properties(Storage(), fed.path, {"hoodie.populate.meta.fields": "false"})
     with pytest.raises(InvalidArgumentError, match="no meta columns"):
-        check_splittable(open_table(Storage(), fed.path), WriteOptions(), declared)
+        check_splittable(open_at(fed.path), WriteOptions(), declared)
 
 
 def test_a_partition_that_cannot_be_read_is_put_off_and_the_feed_goes_on(tmp_path: Path) -> None:

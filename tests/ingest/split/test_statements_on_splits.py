@@ -9,10 +9,9 @@ import pytest
 
 from hudisql.catalog.sync import sync_table
 from hudisql.format import table_properties as keys
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from tests.ingest.split.test_split_partitions import SMALL, model_of, split_all, split_of
 from tests.ingest.test_table_feed import TODAY, Fed, event, events
+from tests.opened import open_at
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -20,7 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.hms]
 def test_statements_and_services_leave_the_buckets_as_they_are(session: Any, tmp_path: Path) -> None:
     fed = Fed(tmp_path / "t", keys.MERGE_ON_READ, split_limits=SMALL, split="now")
     session.sql("CREATE DATABASE IF NOT EXISTS split_db")
-    sync_table(session.context.metastore, open_table(Storage(), fed.path), "split_db", "t")
+    sync_table(session.context.metastore, open_at(fed.path), "split_db", "t")
     fed.flush(*events(range(1_000), 1))
     assert split_all(fed) == 1
     split = split_of(fed)

@@ -21,7 +21,8 @@ from hudisql.read.scan.scan_plan import ScanPlan, ScanRequest
 from hudisql.read.scan.table_scan import plan_scan
 from hudisql.storage import Storage
 from hudisql.table.history.timeline_window import ChangedGroups, timeline_window
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
+from tests.opened import open_at
 
 TABLES = [
     "cow_bootstrap_then_upsert_delete",
@@ -188,7 +189,7 @@ def test_rows_without_meta_columns_tell_no_commit(tmp_path: Path, make_table: Ca
     path = make_table(tmp_path / "t", {"dt=a": 1})
     properties = path / ".hoodie/hoodie.properties"
     properties.write_text(properties.read_text() + "\nhoodie.populate.meta.fields=false\n")
-    table = open_table(Storage(), str(path))
+    table = open_at(path)
     for read_changes_of in (incremental_read, plan_capture):
         with pytest.raises(UnsupportedTableError, match="keeps no meta columns"):
             read_changes_of(table, timeline_window(table, "000"))

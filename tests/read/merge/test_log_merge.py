@@ -28,8 +28,9 @@ from hudisql.read.slice.replaced_rows import match_log_records, read_log_rows, s
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.slicing import committed_blocks
+from tests.opened import open_at
 
 BASE = "20260101000000000"
 DATA = pa.schema([pa.field("seq", pa.int64()), pa.field("v", pa.string())])
@@ -413,7 +414,7 @@ def _with_properties(table: HudiTable, **values: str) -> HudiTable:
 
 @pytest.fixture
 def trips(third_party: Callable[[str], str]) -> HudiTable:
-    return open_table(Storage(), third_party("v6_trips_8i1u"))
+    return open_at(third_party("v6_trips_8i1u"))
 
 
 def test_the_default_payload_orders_log_records_alone(trips: HudiTable) -> None:

@@ -37,7 +37,6 @@ from hudisql.read.files.predicates import (
 )
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice
-from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.write.metadata_table.column_ranges import (
     MeasuredFile,
@@ -45,6 +44,7 @@ from hudisql.write.metadata_table.column_ranges import (
     mergeable_range,
     merged_ranges,
 )
+from tests.opened import open_at
 from tests.requests.counted_requests import counted_requests
 from tests.soak import parameters
 
@@ -349,11 +349,11 @@ def test_skipped_reads_equal_whole_reads(skipped_table: tuple[Any, str, str]) ->
     )
     assert _rows(session, f"SELECT id FROM {name} WHERE seq = 1000") == ["('k25',)", "('k61',)"]
     _check(session, name, (*before, "seq = 1000", "note = 'merged'"))
-    is_merged = open_table(Storage(), path).is_merge_on_read
+    is_merged = open_at(path).is_merge_on_read
     service = "run_compaction(op => 'scheduleandexecute', " if is_merged else "run_clustering("
     session.sql(f"CALL {service}table => '{name}')")
     session.sql(f"ALTER TABLE {name} ADD COLUMNS (extra STRING)")
     session.sql(f"UPDATE {name} SET extra = 'new' WHERE seq = 55")
-    assert find_kept(open_table(Storage(), path)) is not None
+    assert find_kept(open_at(path)) is not None
     _check(session, name, (*FILTERS, "seq = 1000"))
     assert _rows(session, f"SELECT id FROM {name} WHERE extra = 'new' AND seq < 60") == ["('k55',)"]

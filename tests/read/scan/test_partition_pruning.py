@@ -28,9 +28,9 @@ from hudisql.read.files.predicates import (
     StartsWith,
 )
 from hudisql.read.scan.partition_pruning import DirectoryPruning, prune_by_path, prune_partitions
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import list_partitions
+from tests.opened import open_at
 from tests.requests.counted_requests import counted_requests
 from tests.table.conftest import TableDirectory
 
@@ -49,7 +49,7 @@ def _table(
         # No partition lies in the directory of another.
         if not any(other != path and other.startswith(f"{path}/") for other in paths):
             made.partition(path)
-    return open_table(Storage(), str(directory))
+    return open_at(directory)
 
 
 def _leaves(column: str, values: Sequence[Any], texts: bool) -> st.SearchStrategy[Predicate]:

@@ -18,10 +18,11 @@ from hudisql.read.scan.scan_plan import ScanRequest
 from hudisql.read.scan.table_scan import plan_scan
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.record_lookup import find_records
 from hudisql.table.properties.table_configuration import update_table_properties
 from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
+from tests.opened import open_at
 from tests.write.crashed_commits import commit_a_file
 
 ID, KEY = ("id",), ("_hoodie_record_key",)
@@ -30,9 +31,7 @@ ID, KEY = ("id",), ("_hoodie_record_key",)
 @pytest.fixture
 def table(golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HudiTable:
     monkeypatch.setattr(data_skipping, "FEWEST_TO_SKIP", 1)
-    return open_table(
-        Storage(), str(shutil.copytree(golden("v9_cow_mdt_compacted").table, tmp_path / "table"))
-    )
+    return open_at(shutil.copytree(golden("v9_cow_mdt_compacted").table, tmp_path / "table"))
 
 
 def _slices(table: HudiTable, predicate: Predicate, **options: Any) -> set[tuple[str, str]]:

@@ -16,13 +16,13 @@ from hudisql.read.scan.record_skipping import record_index_of
 from hudisql.read.scan.scan_plan import ScanRequest
 from hudisql.read.scan.secondary_skipping import indexed_values, keys_of_values
 from hudisql.read.scan.table_scan import plan_scan
-from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table import secondary_lookup
 from hudisql.table.properties.table_configuration import update_table_properties
 from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
 from hudisql.write.metadata_table.secondary_index_files import define_secondary_index
+from tests.opened import open_at
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def table(golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.Monk
     """Three partitions; rows have a day each in `d`, and names from n0 to n6 or nulls."""
     monkeypatch.setattr(data_skipping, "FEWEST_TO_SKIP", 1)
     path = str(shutil.copytree(golden("v9_cow_mdt_compacted").table, tmp_path / "table"))
-    table = open_table(Storage(), path)
+    table = open_at(path)
     indexes = [define_secondary_index(table, f"by_{name}", name) for name in ("name", "fare", "ts", "d")]
     create_metadata_table(table, with_record_index=True, secondary=indexes)
     return table.reopened()

@@ -23,6 +23,7 @@ from hudisql.read.scan.table_scan import plan_scan
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, ExternalFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable, open_table
+from tests.opened import open_at
 
 READABLE = (
     "cow_archived_bootstrap",
@@ -104,7 +105,7 @@ def test_tables_of_other_writers_read_as_hudi_rs_reads_them(
     name: str, third_party: Callable[[str], str], read_plan: ReadPlan
 ) -> None:
     expected = json.loads((Path(__file__).parent / "third_party_rows.json").read_text())[name]
-    table = open_table(Storage(), third_party(name))
+    table = open_at(third_party(name))
     found = read_plan(plan_scan(ScanRequest(table, table.full_schema))).sort_by("_hoodie_record_key")
     rows = [{column: str(value) for column, value in row.items()} for row in found.to_pylist()]
     assert [{column: row[column] for column in expected[0]} for row in rows] == expected
@@ -259,7 +260,7 @@ def test_only_many_rows_with_few_log_records_are_merged_by_spark() -> None:
 def test_a_scan_on_the_driver_reads_all_columns(
     third_party: Callable[[str], str], read_plan: ReadPlan
 ) -> None:
-    table = open_table(Storage(), third_party("v6_trips_8i1u"))
+    table = open_at(third_party("v6_trips_8i1u"))
     wanted = pa.schema([table.full_schema.field("_hoodie_record_key")])
     few, many = (plan_scan(ScanRequest(table, wanted, driver_bytes=size)) for size in (1 << 30, 1000))
     assert (few.on_driver, few.columns) == (True, table.full_schema)

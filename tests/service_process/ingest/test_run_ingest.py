@@ -15,9 +15,8 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.ingest.offsets import find_offsets
 from hudisql.options.table_call import find_entry, location_of
 from hudisql.service_process.ingest.run_ingest import WorkerOptions, run_worker
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from tests.ingest.broker import KafkaBroker
+from tests.opened import open_at
 from tests.processes import wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms, pytest.mark.kafka]
@@ -80,7 +79,7 @@ def running_worker(session: Any) -> Iterator[None]:
 
 def committed(session: Any, table: str) -> Mapping[tuple[str, int], int]:
     entry = find_entry(session.context, table)
-    return find_offsets(open_table(Storage(), location_of(entry))).offsets
+    return find_offsets(open_at(location_of(entry))).offsets
 
 
 ROUNDS: list[tuple[Sequence[int], int, dict[str, object]]] = [

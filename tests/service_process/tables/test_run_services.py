@@ -28,7 +28,7 @@ from hudisql.service_process.tables.run_services import (
 from hudisql.services.schedule.due_services import Service
 from hudisql.session import Session
 from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.service_process.tables.test_table_watch import CountingStorage
 from tests.services.schedule.test_service_loop import Lines
 from tests.sql.changed_tables import ChangedTable
@@ -139,7 +139,7 @@ def test_due_services_of_several_tables_run_and_a_broken_one_is_reported(
     assert cow.rows("*") == changed
 
     row = _shown(session, f"table => '{logs.name}', filter => 'service = \"compaction\"'")["m compaction"]
-    compacted = open_table(Storage(), logs.path).timeline.commits[-1]
+    compacted = open_at(logs.path).timeline.commits[-1]
     assert (row.last_instant, row.is_due, row.pending) == (compacted.timestamp, False, None)
     assert row.last_completed >= row.last_instant
     assert row.reason == "0 of 2 delta commits since the last compaction"
@@ -251,7 +251,7 @@ def test_commits_of_other_writers_are_published(copy_on_write: ChangedTable) -> 
     assert _run_once(context, name)
     assert parts.started_spark is None, "a publication needs no Spark"
     [line] = [line for line in console.infos if " publication " in line]
-    latest = open_table(Storage(), copy_on_write.path).timeline.commits[-1].timestamp
+    latest = open_at(copy_on_write.path).timeline.commits[-1].timestamp
     assert f": {latest}, " in line
     published = _shown(session, f"table => '{name}'")["served_cow publication"]
     assert (published.is_due, published.last_instant) == (False, latest)

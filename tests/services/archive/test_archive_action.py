@@ -36,6 +36,7 @@ from hudisql.write.transaction.commit import roll_back_failed_writes
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from hudisql.write.transaction.timeline_payloads import RollbackFiles, render_rollback_plan
 from tests.fault_injection import FaultyStorage
+from tests.opened import open_at
 from tests.table.conftest import SCHEMA, TableDirectory
 
 MakeTable = Callable[..., TableDirectory]
@@ -78,7 +79,7 @@ def _active(directory: TableDirectory) -> list[str]:
 
 
 def test_an_archive_of_hudis_is_read_and_written_as_it_was(golden: Callable[[str], Any]) -> None:
-    table = open_table(Storage(), str(golden("cow_archived_bootstrap").table))
+    table = open_at(golden("cow_archived_bootstrap").table)
     entries = read_archived_entries(table)
     assert [each.instant.state.name for each in entries[:3]] == ["REQUESTED", "INFLIGHT", "COMPLETED"]
     assert len({each.instant.timestamp for each in entries}) == len(entries) // 3 == 4
@@ -92,7 +93,7 @@ def test_an_archive_of_hudis_is_read_and_written_as_it_was(golden: Callable[[str
 
 
 def test_a_torn_archive_file_is_read_as_far_as_it_goes(golden: Callable[[str], Any]) -> None:
-    found = open_table(Storage(), str(golden("cow_archived_bootstrap").table))
+    found = open_at(golden("cow_archived_bootstrap").table)
     (_, first), _ = list_archive_files(found)
     content = Path(first.path).read_bytes()
     assert len(list(parse_archive_file(content + content[:100], "torn"))) == 6

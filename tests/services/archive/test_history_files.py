@@ -12,16 +12,16 @@ import pytest
 
 from hudisql.format.timeline.timeline_history import HistoryInstant, read_history
 from hudisql.services.archive.history_files import append_to_history
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.timeline.completion_times import history_files
+from tests.opened import open_at
 
 
 @pytest.fixture
 def table(golden: Callable[[str], Any], tmp_path: Path) -> HudiTable:
     """A table with four files of layer 0."""
     path = shutil.copytree(golden("v9_mor_archived_lsm").table, tmp_path / "table")
-    return open_table(Storage(), str(path))
+    return open_at(path)
 
 
 def _instant(number: int) -> HistoryInstant:

@@ -36,8 +36,9 @@ from hudisql.services.clean.clean_plan import (
 from hudisql.services.clean.looked_at import RECORD_FILE
 from hudisql.storage import FileInfo, Storage
 from hudisql.table.files.snapshot import list_file_slices
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
+from tests.opened import open_at
 from tests.requests.counted_requests import counted_requests
 from tests.table.conftest import TableDirectory
 
@@ -65,7 +66,7 @@ def _names(plan: CleanPlan | None) -> list[str]:
 
 
 def _open(directory: TableDirectory) -> HudiTable:
-    return open_table(Storage(), str(directory.path))
+    return open_at(directory.path)
 
 
 KEEP_TWO = CleanOptions(commits_retained=2)
@@ -73,7 +74,7 @@ KEEP_ONE_VERSION = CleanOptions(CleanPolicy.KEEP_LATEST_FILE_VERSIONS, versions_
 
 
 def test_hudis_plan_of_a_table_is_ours(golden: Callable[[str], Any]) -> None:
-    table = open_table(Storage(), str(golden("cow_savepoint_clean").table))
+    table = open_at(golden("cow_savepoint_clean").table)
     (clean,) = [each for each in table.timeline.completed if each.action == "clean"]
     theirs = read_clean_plan(table, clean)
     assert parse_clean_plan(theirs.to_avro(), "plan", table) == theirs
@@ -188,7 +189,7 @@ def test_change_logs_go_with_their_slice(make_table: MakeTable) -> None:
 
 
 def test_what_a_pending_compaction_merges_stays(golden: Callable[[str], Any]) -> None:
-    table = open_table(Storage(), str(golden("mor_compaction_scheduled").table))
+    table = open_at(golden("mor_compaction_scheduled").table)
     none = CleanOptions(CleanPolicy.KEEP_LATEST_FILE_VERSIONS, versions_retained=0)
     compacted = {each.file_id for each in list_file_slices(table, _partitions(table), None) if each.log_files}
     assert compacted

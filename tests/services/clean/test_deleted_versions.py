@@ -16,8 +16,9 @@ from hudisql.services.rollback.rollback_action import roll_back_commit
 from hudisql.services.rollback.savepoint import create_savepoint
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
+from tests.opened import open_at
 from tests.table.conftest import SCHEMA, TableDirectory
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -31,7 +32,7 @@ def _time(number: int) -> str:
 
 
 def _open(directory: TableDirectory) -> HudiTable:
-    return open_table(Storage(), str(directory.path))
+    return open_at(directory.path)
 
 
 def _commit(

@@ -9,9 +9,9 @@ import pytest
 from hudisql.errors import InvalidArgumentError
 from hudisql.services.clustering.clustering_action import schedule_clustering
 from hudisql.services.clustering.clustering_plan import ClusteringOptions, Layout
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.writer_config import WriteOptions
+from tests.opened import open_at
 from tests.table.conftest import TableDirectory
 
 FIRST = "20261121000001000"
@@ -26,7 +26,7 @@ NESTED_SCHEMA = (
 
 
 def _open(directory: TableDirectory) -> HudiTable:
-    return open_table(Storage(), str(directory.path))
+    return open_at(directory.path)
 
 
 @pytest.mark.parametrize(

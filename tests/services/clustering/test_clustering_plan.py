@@ -22,7 +22,8 @@ from hudisql.services.clustering.clustering_plan import (
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice
 from hudisql.table.files.snapshot import load_file_slices
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
+from tests.opened import open_at
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 DAYS = [f"dt=2024-03-{day:02d}" for day in range(1, 31)]
@@ -30,7 +31,7 @@ DAYS = [f"dt=2024-03-{day:02d}" for day in range(1, 31)]
 
 @pytest.fixture
 def planned(golden: Callable[[str], Any]) -> HudiTable:
-    return open_table(Storage(), str(golden("cow_clustering_scheduled").table))
+    return open_at(golden("cow_clustering_scheduled").table)
 
 
 def _plan(table: HudiTable) -> ClusteringPlan:

@@ -28,14 +28,15 @@ from hudisql.services.compaction.compaction_plan import (
 )
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice, LogFile
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
+from tests.opened import open_at
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
 @pytest.fixture
 def planned(golden: Callable[[str], Any]) -> HudiTable:
-    return open_table(Storage(), str(golden("mor_compaction_scheduled").table))
+    return open_at(golden("mor_compaction_scheduled").table)
 
 
 def _plan(table: HudiTable) -> CompactionPlan:

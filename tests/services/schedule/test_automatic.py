@@ -10,8 +10,7 @@ import pytest
 from hudisql.config.config_key import HudiConfig
 from hudisql.errors import StorageError
 from hudisql.services.schedule.automatic import AutomaticServices
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.table.conftest import TableDirectory
 
 
@@ -34,7 +33,7 @@ def test_a_failure_of_any_kind_is_a_warning(
         raise AssertionError("nothing was due")
 
     warnings: list[str] = []
-    table = open_table(Storage(), str(make_table().path))
+    table = open_at(make_table().path)
     spark: Any = None
     AutomaticServices(table, HudiConfig(failing), options, warnings.append, "db.t").run(spark)
     assert warnings[0] == f"db.t: committed, but the automatic clean failed: {said}"
@@ -51,6 +50,6 @@ def test_no_service_runs_if_table_services_are_off(make_table: Callable[..., Tab
         raise AssertionError("nothing was due")
 
     spark: Any = None
-    table = open_table(Storage(), str(make_table().path))
+    table = open_at(make_table().path)
     assert not AutomaticServices(table, HudiConfig(lookup), options, asked.append, "db.t").run(spark)
     assert set(asked) == {"hoodie.table.services.enabled"}

@@ -11,9 +11,8 @@ import pytest
 
 from hudisql.config.config_key import HudiConfig
 from hudisql.services.schedule.due_services import Service, ServiceState, service_states
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from hudisql.write.transaction.concurrency import read_concurrency
+from tests.opened import open_at
 from tests.table.conftest import TableDirectory
 
 _FILE_LOCK = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
@@ -30,7 +29,7 @@ def _time(number: int) -> str:
 
 def _states(table: TableDirectory, settings: Mapping[str, str] | None = None) -> dict[Service, ServiceState]:
     config = HudiConfig(lambda name, default: (settings or {}).get(name, default))
-    opened = open_table(Storage(), str(table.path))
+    opened = open_at(table.path)
     found = service_states(opened, config, lambda: read_concurrency(config, opened.storage, opened.base_path))
     assert [each.service for each in found] == [each for each in Service if each is not Service.PUBLICATION]
     return {each.service: each for each in found}

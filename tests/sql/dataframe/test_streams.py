@@ -14,8 +14,7 @@ from pyspark.sql.types import StructType
 
 from hudisql.errors import HollowCommitError, InvalidArgumentError, NoSuchStateError
 from hudisql.session import Session
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.soak import parameters
 from tests.spark_versions import module_since
 from tests.sql.changed_tables import ChangedTable
@@ -72,7 +71,7 @@ def test_a_stream_reads_each_change_once_over_stops_and_failures(
     table.run("UPDATE {t} SET price = -2 WHERE seq < 1")
     with pytest.raises(PySparkException, match="ZeroDivisionError"):
         stream.run(*columns, fails_after=True)
-    instants = [each.timestamp for each in open_table(Storage(), table.path).timeline.commits]
+    instants = [each.timestamp for each in open_at(table.path).timeline.commits]
     failed = stream.batches[max(stream.batches)]
     assert failed == [("k00", instants[2]), ("k01", instants[1]), ("k02", instants[1])]
     table.run("DELETE FROM {t} WHERE seq = 1")
@@ -87,7 +86,7 @@ def test_a_stream_reads_each_change_once_over_stops_and_failures(
 @pytest.mark.soak
 def test_a_stream_begins_where_it_is_told(session: Session, table: ChangedTable, tmp_path: Path) -> None:
     table.run("UPDATE {t} SET price = -1 WHERE seq < 3")
-    newest = open_table(Storage(), table.path).timeline.commits[-1].timestamp
+    newest = open_at(table.path).timeline.commits[-1].timestamp
     later = Stream(session, table.path, tmp_path / "latest", {START: "latest"})
     assert later.run("id") == []
     table.run("UPDATE {t} SET price = -2 WHERE seq = 2")
@@ -124,7 +123,7 @@ def copied(golden: Callable[[str], Any], tmp_path: Path) -> Path:
 
 
 def offsets(path: Path) -> list[dict[str, str]]:
-    return [{"commitTime": each.timestamp} for each in open_table(Storage(), str(path)).timeline.commits]
+    return [{"commitTime": each.timestamp} for each in open_at(path).timeline.commits]
 
 
 def test_a_stream_ends_before_a_pending_commit(copied: Path) -> None:
@@ -170,7 +169,7 @@ def test_captured_changes_are_those_of_the_table_function(
     function = f"SELECT * FROM hudi_table_changes('{table.path}', 'cdc', '{{}}')"
     expected = sorted(map(tuple, session.sql(function.format("earliest")).rows), key=repr)
     assert sorted(stream.run("*"), key=repr) == expected
-    first = open_table(Storage(), table.path).timeline.commits[-1].timestamp
+    first = open_at(table.path).timeline.commits[-1].timestamp
     table.run("UPDATE {t} SET price = -1 WHERE seq < 3")
     table.run("DELETE FROM {t} WHERE seq = 1")
     expected = sorted(map(tuple, session.sql(function.format(first)).rows), key=repr)

@@ -9,8 +9,8 @@ from pyspark.sql.types import StructType
 
 from hudisql.errors import NoSuchStateError
 from hudisql.session import Session
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
+from tests.opened import open_at
 from tests.soak import parameters
 from tests.sources import orders, write_parquet
 from tests.spark_versions import module_since
@@ -55,7 +55,7 @@ class Source:
         self._make(1)
 
     def opened(self) -> HudiTable:
-        return open_table(Storage(), str(self.path))
+        return open_at(self.path)
 
 
 @pytest.fixture(params=parameters(["bootstrap", "6", "9"], in_ci=["bootstrap", "9"]))

@@ -11,10 +11,10 @@ import pytest
 
 from hudisql.errors import InvalidArgumentError, NoSuchStateError, NoSuchTableError, WriteConflictError
 from hudisql.session import Session
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.pull_checkpoint import CHECKPOINT_KEY, find_checkpoint
 from tests.fault_injection import run_with_fault
+from tests.opened import open_at
 from tests.soak import parameters
 from tests.sql.changed_tables import ChangedTable
 
@@ -52,7 +52,7 @@ def add_changes(session: Session, table: ChangedTable) -> dict[str, Any]:
 
 
 def opened(table: ChangedTable) -> HudiTable:
-    return open_table(Storage(), table.path)
+    return open_at(table.path)
 
 
 def taken_until(copy: ChangedTable, table: ChangedTable) -> str:

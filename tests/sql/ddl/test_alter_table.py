@@ -20,7 +20,7 @@ from hudisql.format.table_properties import parse_properties
 from hudisql.format.timeline.commit_metadata import read_commit_metadata
 from hudisql.session import Session
 from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.rows import rows
 from tests.spark_versions import needs_spark
 from tests.sql.changed_tables import ChangedTable, database_fixture
@@ -53,7 +53,7 @@ def entry_of(session: Session, name: str = "t") -> Any:
 
 
 def commits_at(path: Path) -> list[tuple[str, str | None]]:
-    table = open_table(Storage(), str(path))
+    table = open_at(path)
     return [
         (each.action, read_commit_metadata(Storage(), table.instant_path(each)).operation_type)
         for each in table.timeline.commits

@@ -22,10 +22,9 @@ from hudisql.format.keys.bucket_id import bucket_ids, bucket_of_file_id
 from hudisql.format.keys.hash_ring import RingNode, ring_hashes
 from hudisql.format.timeline.timeline_layout import bucket_rules_directory
 from hudisql.session import Session
-from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
-from hudisql.table.hudi_table import open_table
 from hudisql.write.index.hash_rings import HashRings, store_ring
+from tests.opened import open_at
 from tests.soak import parameters
 from tests.sql.changed_tables import ChangedTable, setting
 
@@ -61,7 +60,7 @@ def check_buckets(table: ChangedTable, counts: Mapping[str, int] = {}) -> int:
     for key, file_id, path in rows:
         [expected] = bucket_ids(pa.array([key], pa.string()), ["id"], counts.get(path, 3)).tolist()
         assert bucket_of_file_id(file_id.lstrip(".")) == expected
-    slices = load_file_slices(open_table(Storage(), table.path))
+    slices = load_file_slices(open_at(table.path))
     places = [(each.partition_path, bucket_of_file_id(each.file_id)) for each in slices]
     assert len(set(places)) == len(places)
     return len(places)
@@ -260,7 +259,7 @@ def ringed(session: Session, tmp_path: Path) -> Iterator[ChangedTable]:
 
 def _check_rings(table: ChangedTable) -> int:
     """Every row lies in the file group of its key in the partition's ring; gives the number of groups."""
-    rings = HashRings(open_table(Storage(), table.path), 3)
+    rings = HashRings(open_at(table.path), 3)
     rows = table.session.sql(
         "SELECT _hoodie_record_key, _hoodie_partition_path, substring_index(_hoodie_file_name, '_', 1) "
         f"FROM {table.name}"
@@ -310,7 +309,7 @@ def test_clustering_resizes_the_buckets(session: Session, ringed: ChangedTable) 
     before = ringed.rows("id, seq, note, dt, _hoodie_commit_time")
     [instant_time] = _resize(ringed)
     assert ringed.rows("id, seq, note, dt, _hoodie_commit_time") == before
-    rings = HashRings(open_table(Storage(), ringed.path), 3)
+    rings = HashRings(open_at(ringed.path), 3)
     assert [(rings.of(path).number, len(rings.of(path).values)) for path in ("dt=d0", "dt=d1")] == [
         (1, 6)
     ] * 2
@@ -343,13 +342,13 @@ def test_a_planned_resizing_is_undone_or_run(session: Session, ringed: ChangedTa
     assert _check_rings(ringed) == 6
     [planned] = _resize(ringed, ", op => 'schedule'")
     # A run that was killed before its commit has left its rings.
-    table = open_table(Storage(), ringed.path)
+    table = open_at(ringed.path)
     old = HashRings(table, 3).of("dt=d0")
     store_ring(table, old.resized(planned, [RingNode(1, "x")]))
     session.sql(f"CALL run_clustering(table => '{ringed.name}', op => 'execute')")
     assert _check_rings(ringed) > 6
     assert len(ringed.rows("id")) == 39
-    assert HashRings(open_table(Storage(), ringed.path), 3).of("dt=d0").number == 1
+    assert HashRings(open_at(ringed.path), 3).of("dt=d0").number == 1
 
 
 def test_what_would_end_the_rings_is_refused(session: Session, ringed: ChangedTable, tmp_path: Path) -> None:

@@ -12,10 +12,9 @@ import pytest
 
 from hudisql.errors import CorruptTableError, WriteConflictError
 from hudisql.format.schema.meta_columns import PARTITION_PATH
-from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
-from hudisql.table.hudi_table import open_table
 from hudisql.write.execution.changed_slices import check_slices_found
+from tests.opened import open_at
 from tests.soak import parameters
 from tests.sql.changed_tables import DAYS, ChangedTable, setting
 
@@ -66,7 +65,7 @@ def test_a_skeleton_whose_rows_name_another_partition_is_named(
 
 
 def test_a_file_group_that_is_gone_is_a_conflict(golden: Callable[[str], Any]) -> None:
-    table = open_table(Storage(), golden("cow_bootstrap_then_upsert_delete").table)
+    table = open_at(golden("cow_bootstrap_then_upsert_delete").table)
     slices = load_file_slices(table)
     check_slices_found(table, slices, [each.file_group for each in slices])
     gone = (slices[0].partition_path, "another-0")

@@ -15,6 +15,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.write.transaction.commit import begin_commit, discard_empty_commit, roll_back_failed_writes
 from tests.fault_injection import run_with_fault, wait_for_late_tasks
+from tests.opened import open_at
 from tests.sql.changed_tables import ROWS, ChangedTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -53,13 +54,13 @@ def crash(request: pytest.FixtureRequest, spark: Any, metastore_uri: str) -> Cra
         assert (seen == before) is (_commits(table) == commits)
         if ended.returncode == 1:
             assert re.search("exited unexpectedly|crashed", ended.stderr), ended.stderr
-            assert open_table(Storage(), table.path).timeline.pending == ()
+            assert open_at(table.path).timeline.pending == ()
         seq = next(inserted)
         table.run(f"INSERT INTO {{t}} (id, seq, dt) VALUES ('z{seq}', {seq}, '2024-03-01')")
         assert table.rows() == sorted([*seen, (f"z{seq}", seq, None, "2024-03-01")])
         # Tasks go on although their driver is dead; they delete the files that they finish too late.
         wait_for_late_tasks(spark)
-        discard_empty_commit(begin_commit(open_table(Storage(), table.path), "UPSERT"))
+        discard_empty_commit(begin_commit(open_at(table.path), "UPSERT"))
         assert table.orphans() == []
         assert list((Path(table.path) / ".hoodie" / ".temp").iterdir()) == []
         return ended.returncode != 0
@@ -133,7 +134,7 @@ def test_a_rollback_that_was_interrupted_is_ended(
 def test_two_writers_that_read_the_same_table_cannot_both_commit(table: ChangedTable) -> None:
     from hudisql.errors import WriteConflictError
 
-    early = open_table(Storage(), table.path)
+    early = open_at(table.path)
     table.run(UPDATE)
     with pytest.raises(WriteConflictError, match="another writer has committed"):
         begin_commit(early, "UPSERT")

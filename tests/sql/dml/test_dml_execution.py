@@ -23,12 +23,12 @@ from hudisql.format.table_properties import METADATA_PARTITIONS
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.files.listing_comparison import compare_listings
-from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.properties.table_configuration import update_table_properties
 from hudisql.write.execution import apply_changes as apply
 from hudisql.write.execution.task_results import collect_files
 from hudisql.write.execution.write_context import WrittenFile
+from tests.opened import open_at
 from tests.spark_versions import needs_spark
 from tests.sql.changed_tables import ROWS, ChangedTable, setting
 
@@ -442,7 +442,7 @@ def test_a_metadata_table_is_kept_unless_it_lacks_a_commit(
         (path / ".hoodie/metadata/.hoodie/00000000000001.deltacommit").unlink()
     session.sql(f"CALL hive_sync(table => 'changes.mdt', path => '{path}')")
     session.sql("DELETE FROM changes.mdt WHERE seq = (SELECT min(seq) FROM changes.mdt)")
-    left = open_table(Storage(), str(path))
+    left = open_at(path)
     assert left.properties.metadata_partitions == (() if is_stale else ("files",))
     assert (path / ".hoodie/metadata").exists() is not is_stale
     if not is_stale:

@@ -10,10 +10,9 @@ import pytest
 from hudisql.options import writer_settings
 from hudisql.read.files.predicates import And, InSet, Predicate
 from hudisql.session import Session
-from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
-from hudisql.table.hudi_table import open_table
 from hudisql.write.index.file_pruning import prune_by_key_lookup
+from tests.opened import open_at
 from tests.sql.changed_tables import ChangedTable, own_database, setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -24,7 +23,7 @@ def test_a_merge_leaves_out_files_that_hold_none_of_its_keys(session: Session, t
         values = ", ".join(f"('x{number:03d}', 1, '{day}')" for number in range(0, 100, 2))
         with setting(session, "hoodie.parquet.small.file.limit", "0"):
             table.run(f"INSERT INTO {{t}} (id, seq, dt) VALUES {values}")
-    opened = open_table(Storage(), table.path)
+    opened = open_at(table.path)
     slices = load_file_slices(opened)
     assert len(slices) == 5
 

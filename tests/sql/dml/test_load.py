@@ -13,8 +13,7 @@ from hudisql.format.keys.bloom_filter import parse_bloom_filter
 from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE, parse_partition_metadata
 from hudisql.format.schema.meta_columns import FOOTER_BLOOM_FILTER, RECORD_KEY
 from hudisql.session import Session
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.sql.changed_tables import ChangedTable, setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -98,7 +97,7 @@ def test_a_bulk_insert_of_nothing_is_no_commit(table: ChangedTable) -> None:
     with setting(table.session, OPERATION, "bulk_insert"):
         assert table.run("INSERT INTO {t} SELECT * FROM {t} WHERE seq > 1000") == {}
     assert table.instants() == before
-    assert open_table(Storage(), table.path).timeline.pending == ()
+    assert open_at(table.path).timeline.pending == ()
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from hudisql.errors import WriteRefusedError
 from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.session import Session
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.soak import parameters
 from tests.sql.changed_tables import database_fixture
 
@@ -192,10 +191,10 @@ def test_rows_that_nothing_tells_apart_are_deleted_together_and_not_updated(
     entry = session.context.metastore.get_table(*name.split("."))
     assert entry is not None
     assert entry.location is not None
-    commits = open_table(Storage(), entry.location).timeline.commits
+    commits = open_at(entry.location).timeline.commits
     with pytest.raises(WriteRefusedError, match=r"'1'.*file group") as caught:
         session.sql(f"UPDATE {name} SET v = 'x' WHERE id = 1")
     assert "DELETE" in str(caught.value.hint)
-    assert open_table(Storage(), entry.location).timeline.commits == commits
+    assert open_at(entry.location).timeline.commits == commits
     session.sql(f"DELETE FROM {name} WHERE id = 1")
     assert _rows(session, name) == [(2, "c")]

@@ -12,8 +12,7 @@ import pytest
 
 from hudisql.errors import HudisqlError, UnsupportedStatementError, UnsupportedTableError, WriteRefusedError
 from hudisql.session import Session
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.soak import parameters
 from tests.sql.changed_tables import ROWS, ChangedTable, setting
 
@@ -33,7 +32,7 @@ def _columns(session: Session, name: str) -> dict[str, str]:
 
 def _committed(path: str) -> list[str]:
     """The names of the columns in the newest commit's own metadata."""
-    table = open_table(Storage(), path)
+    table = open_at(path)
     document = json.loads(Path(table.instant_path(table.timeline.commits[-1])).read_text())
     return [field["name"] for field in json.loads(document["extraMetadata"]["schema"])["fields"]]
 

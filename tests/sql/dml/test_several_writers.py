@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from hudisql.errors import TableLockedError, UnsupportedTableError
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from hudisql.write.transaction.concurrency import FILE_SYSTEM_PROVIDER
 from tests.fault_injection import run_with_fault
+from tests.opened import open_at
 from tests.sql.changed_tables import DAYS, ROWS, ChangedTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -68,7 +67,7 @@ def _assert_nothing_is_left(table: ChangedTable, *, commits: int, rollbacks: int
     kinds = [each.split()[1] for each in table.instants()]
     assert kinds.count("rollback") == rollbacks
     assert len(kinds) == 1 + commits + rollbacks
-    assert open_table(Storage(), table.path).timeline.pending == ()
+    assert open_at(table.path).timeline.pending == ()
     assert table.orphans() == []
     hidden = Path(table.path, ".hoodie")
     assert not (hidden / "lock").exists()
@@ -152,10 +151,10 @@ def test_a_writer_that_was_killed_is_cleared_up_after_once_its_heartbeat_is_old(
     _share(table, hoodie__client__heartbeat__interval_in_ms="60000")
     # Lock, heartbeat, requested, inflight, unlock: then files are written, and strays are looked for.
     _kill(table, spark, metastore_uri, 5)
-    (dead,) = open_table(Storage(), table.path).timeline.pending
+    (dead,) = open_at(table.path).timeline.pending
     assert table.orphans() != []
     table.run("INSERT INTO {t} (id, seq, dt) VALUES ('z', 1000, '2024-03-01')")
-    assert open_table(Storage(), table.path).timeline.pending == (dead,)
+    assert open_at(table.path).timeline.pending == (dead,)
     beat = Path(table.path, ".hoodie", ".heartbeat", dead.timestamp)
     os.utime(beat, (time.time() - 121, time.time() - 121))
     table.run("INSERT INTO {t} (id, seq, dt) VALUES ('y', 1001, '2024-03-01')")

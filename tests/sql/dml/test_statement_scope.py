@@ -13,9 +13,9 @@ from hudisql.options import (
     table_settings,
     writer_settings,
 )
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import table_directories
+from tests.opened import open_at
 from tests.sql.changed_tables import ChangedTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -76,7 +76,7 @@ def test_a_statement_looks_up_and_lists_once(
     request: pytest.FixtureRequest, calls: Counter[str], kind: str, statement: str
 ) -> None:
     table: ChangedTable = request.getfixturevalue(kind)
-    state = _state(open_table(Storage(), table.path))
+    state = _state(open_at(table.path))
     calls.clear()
     table.run(STATEMENTS[statement])
     assert calls["settings"] == calls["write options"] == calls[f"'' {state}"] == 1

@@ -6,7 +6,7 @@ import pytest
 
 from hudisql.format.timeline.commit_metadata import read_commit_metadata
 from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.soak import parameters
 from tests.sql.changed_tables import DAYS, ChangedTable
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
 def last_commit(table: ChangedTable) -> tuple[str, str | None, dict[str, int]]:
     """Action and operation of the latest commit, and the number of replaced file groups by partition."""
-    opened = open_table(Storage(), table.path)
+    opened = open_at(table.path)
     commit = opened.timeline.commits[-1]
     metadata = read_commit_metadata(Storage(), opened.instant_path(commit))
     replaced = metadata.partition_to_replace_file_ids or {}

@@ -25,8 +25,7 @@ from hudisql.errors import (
 from hudisql.session import Session
 from hudisql.sql.query.query_plan import create_view, prepare_query, run_query
 from hudisql.sql.text.statements import Statement
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 from tests.sql.changed_tables import ChangedTable, setting
 from tests.sql.conftest import TablesInMemory
 
@@ -41,7 +40,7 @@ def changed(tables: TablesInMemory, golden: Callable[[str], Any]) -> list[str]:
     path = golden("cow_bootstrap_then_upsert_delete").table
     tables.add_hudi_table("db", "c", path)
     tables.add_hudi_table("db", "cleaned", golden("cow_savepoint_clean").table)
-    return [commit.timestamp for commit in open_table(Storage(), path).timeline.commits]
+    return [commit.timestamp for commit in open_at(path).timeline.commits]
 
 
 def rows(context: Context, text: str) -> list[tuple[Any, ...]]:
@@ -203,7 +202,7 @@ def test_past_states_are_sources_of_statements(session: Session, merge_on_read_t
     with setting(session, "hoodie.read.timeline.holes.resolution.policy", "BLOCK"):
         text = f"SELECT DISTINCT op FROM hudi_table_changes('{table.name}', 'cdc', '{first}', '{later[-1]}')"
         assert sorted(row[0] for row in session.sql(text).rows) == ["d", "u"]
-    (pending := open_table(Storage(), table.path)).storage.write(
+    (pending := open_at(table.path)).storage.write(
         f"{pending.base_path}/.hoodie/{first[:-1]}2.deltacommit.requested", b""
     )
     with pytest.raises(HollowCommitError, match="is pending"):

@@ -8,9 +8,9 @@ from hudisql.errors import NoSuchStateError
 from hudisql.format.timeline.archived_log_files import archived_entry, encode_archive_file
 from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from hudisql.format.timeline.instant import COMMIT, Instant, InstantState
-from hudisql.storage import Storage
 from hudisql.table.history.taken_changes import Place, check_not_undone, place_at
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
+from tests.opened import open_at
 from tests.table.conftest import TableDirectory
 
 FIRST, SECOND, THIRD = (f"2026010{day}000000000" for day in (1, 2, 3))
@@ -18,7 +18,7 @@ BOOTSTRAP = "00000000000001"
 
 
 def opened(directory: TableDirectory) -> HudiTable:
-    return open_table(Storage(), str(directory.path))
+    return open_at(directory.path)
 
 
 def assert_gone(table: HudiTable, place: Place, said: str) -> None:

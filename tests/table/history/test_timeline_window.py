@@ -13,15 +13,14 @@ from hudisql.format.timeline.archived_log_files import archived_entry, encode_ar
 from hudisql.format.timeline.commit_metadata import CommitMetadata
 from hudisql.format.timeline.instant import COMMIT, Instant, InstantState
 from hudisql.read.scan.incremental import incremental_read
-from hudisql.storage import Storage
 from hudisql.table.history.timeline_window import timeline_window
-from hudisql.table.hudi_table import open_table
+from tests.opened import open_at
 
 FIRST, SECOND, THIRD = (f"2026010{day}000000000" for day in (1, 2, 3))
 
 
 def times(directory, begin: str, end: str | None = None, policy: str = "FAIL") -> list[str]:
-    window = timeline_window(open_table(Storage(), str(directory.path)), begin, end, policy)
+    window = timeline_window(open_at(directory.path), begin, end, policy)
     return [commit.timestamp for commit in window.commits]
 
 
@@ -90,7 +89,7 @@ def test_a_window_of_archived_commits_is_not_empty(make_table) -> None:
     content = CommitMetadata(partition_to_write_stats={}).to_json()
     archive = encode_archive_file([archived_entry(archived, content, None, "")])
     directory.file(".hoodie/archived/.commits_.archive.1_1-0-1", archive)
-    table = open_table(Storage(), str(directory.path))
+    table = open_at(directory.path)
     for begin, end in (("000", SECOND), (FIRST, SECOND), (FIRST, "20260102120000000")):
         window = timeline_window(table, begin, end)
         assert (window.is_open, window.as_of) == (True, SECOND)

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from hudisql.errors import CorruptTableError
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.index_definitions import read_index_definitions
+from tests.opened import open_at
 
 
 @pytest.mark.parametrize(
@@ -30,7 +29,7 @@ def test_definitions_of_other_types_are_one_error(
     golden: Callable[[str], Any], tmp_path: Path, changed: dict[str, Any]
 ) -> None:
     path = shutil.copytree(golden("v9_cow_mdt_compacted").table, tmp_path / "table")
-    table = open_table(Storage(), str(path))
+    table = open_at(path)
     assert "record_index" in read_index_definitions(table)
     file = path / ".hoodie/.index_defs/index.json"
     document = json.loads(file.read_text())

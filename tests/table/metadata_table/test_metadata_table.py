@@ -16,14 +16,13 @@ from hudisql.errors import CorruptTableError
 from hudisql.format.metadata_table.column_statistics import ColumnStatistics, column_statistics
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS
 from hudisql.format.paths.file_names import log_file_name
-from hudisql.storage import Storage
 from hudisql.table.files.listing_comparison import compare_listings
 from hudisql.table.files.snapshot import load_file_slices
-from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.metadata_listing import listed_by_metadata
 from hudisql.table.metadata_table.metadata_table import MetadataTable, open_metadata_table
 from hudisql.table.partitions.listed_partitions import list_partitions, partitions_at
 from hudisql.table.partitions.table_directories import directories_at_depth
+from tests.opened import open_at
 from tests.requests.counted_requests import counted_requests
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -31,7 +30,7 @@ NAMES = ["v6_mor_mdt_logs", "v9_cow_mdt_compacted", "v9_cow_bootstrap_default_st
 
 
 def _open(path: str | Path) -> MetadataTable:
-    metadata = open_metadata_table(open_table(Storage(), str(path)))
+    metadata = open_metadata_table(open_at(path))
     assert metadata is not None
     return metadata
 
@@ -158,12 +157,12 @@ def test_a_metadata_table_that_is_gone_is_an_error_with_the_way_on(
 
 
 def test_a_table_without_a_metadata_table_has_none(golden: Callable[[str], Any]) -> None:
-    assert open_metadata_table(open_table(Storage(), golden("mor_compacted").table)) is None
+    assert open_metadata_table(open_at(golden("mor_compacted").table)) is None
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_slices_of_the_listing_are_those_of_the_storage(golden: Callable[[str], Any], name: str) -> None:
-    table = open_table(Storage(), golden(name).table)
+    table = open_at(golden(name).table)
     listed = listed_by_metadata(table).listed_once()
     assert listed.lister is not None
     assert list_partitions(listed) == list_partitions(table)
@@ -176,7 +175,7 @@ def test_a_listing_that_is_not_that_of_the_storage_is_an_error(
     golden: Callable[[str], Any], tmp_path: Path
 ) -> None:
     path = Path(shutil.copytree(golden("v9_cow_mdt_compacted").table, tmp_path / "table"))
-    table = open_table(Storage(), str(path))
+    table = open_at(path)
     (partition, *_) = list_partitions(table)
     (file_slice, *_) = load_file_slices(table, [partition])
     assert file_slice.base_file is not None
@@ -192,7 +191,7 @@ def test_a_listing_that_is_not_that_of_the_storage_is_an_error(
 
 def test_the_requests_of_a_listing_do_not_follow_the_partitions(golden: Callable[[str], Any]) -> None:
     path = golden("v9_cow_mdt_compacted").table
-    table = open_table(Storage(), path)
+    table = open_at(path)
     sent = []
     for partitions in (list_partitions(table)[:1], list_partitions(table)):
         with counted_requests(path) as requests:
@@ -207,11 +206,11 @@ def test_a_metadata_table_that_lacks_a_commit_is_not_used(
 ) -> None:
     path = Path(shutil.copytree(golden(name).table, tmp_path / "table"))
     assert _open(path).is_current
-    commit = open_table(Storage(), str(path)).timeline.commits[-1].timestamp
+    commit = open_at(path).timeline.commits[-1].timestamp
     for file in (path / ".hoodie/metadata/.hoodie").rglob(f"{commit}*"):
         file.unlink()
     assert not _open(path).is_current
-    table = open_table(Storage(), str(path))
+    table = open_at(path)
     assert listed_by_metadata(table).lister is None
     # A later instant that makes another index lists no files.
     timeline = path / ".hoodie/metadata/.hoodie"
@@ -227,7 +226,7 @@ def test_a_compaction_right_after_an_index_was_made_is_read(
 ) -> None:
     # Hudi 0.15 adds 001 to the instant of the last deltacommit, here that of an index, which has 20 digits.
     path = Path(shutil.copytree(golden("v6_mor_mdt_logs").table, tmp_path / "table"))
-    last = open_table(Storage(), str(path)).timeline.commits[-1].timestamp
+    last = open_at(path).timeline.commits[-1].timestamp
     timeline, files = path / ".hoodie/metadata/.hoodie", path / ".hoodie/metadata/files"
     (base_file,) = files.glob("*.hfile")
     for state in (".deltacommit", ".deltacommit.requested", ".deltacommit.inflight"):
@@ -242,9 +241,9 @@ def test_a_compaction_right_after_an_index_was_made_is_read(
 
 
 def test_a_listing_without_partitions_is_an_error(golden: Callable[[str], Any], tmp_path: Path) -> None:
-    table = open_table(Storage(), golden("v9_cow_mdt_compacted").table)
+    table = open_at(golden("v9_cow_mdt_compacted").table)
     path = Path(shutil.copytree(table.base_path, tmp_path / "table"))
-    listed = listed_by_metadata(open_table(Storage(), str(path)))
+    listed = listed_by_metadata(open_at(path))
     shutil.rmtree(path / ".hoodie/metadata")
     with pytest.raises(CorruptTableError, match="does not list the partitions") as caught:
         load_file_slices(listed)
@@ -255,7 +254,7 @@ def test_log_files_of_unfinished_commits_are_no_difference(
     golden: Callable[[str], Any], tmp_path: Path
 ) -> None:
     path = Path(shutil.copytree(golden("v6_mor_mdt_logs").table, tmp_path / "table"))
-    table = listed_by_metadata(open_table(Storage(), str(path)))
+    table = listed_by_metadata(open_at(path))
     slices = load_file_slices(table)
     for number, found in enumerate(slices):
         name = log_file_name(found.file_id, found.base_instant_time, 9, "0-0-0")

@@ -13,19 +13,18 @@ import pytest
 
 from hudisql.errors import UnsupportedTableError
 from hudisql.read.merge.merge_mode import log_merge_config_for
-from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
-from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.metadata_table import MetadataTable, open_metadata_table
 from hudisql.table.metadata_table.record_lookup import find_records, record_index_groups
 from hudisql.write.index.slice_key_lookup import SliceLookup, read_keys
+from tests.opened import open_at
 
 KEYS = pa.array([f"k{number:04}" for number in range(40)] * 2)
 GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 def _open(path: str | Path) -> MetadataTable:
-    metadata = open_metadata_table(open_table(Storage(), str(path)))
+    metadata = open_metadata_table(open_at(path))
     assert metadata is not None
     return metadata
 

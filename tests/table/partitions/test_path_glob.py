@@ -8,10 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from hudisql.table.partitions.listed_partitions import list_matching_paths
 from hudisql.table.partitions.path_glob import glob_pattern
+from tests.opened import open_at
 from tests.table.conftest import TableDirectory
 
 
@@ -43,7 +42,7 @@ def test_a_partition_is_found_by_its_name_whatever_that_would_match(
     made = make_table()
     for path in ("a[1]", "a1", "[9-0]"):
         made.partition(path)
-    table = open_table(Storage(), str(made.path))
+    table = open_at(made.path)
     assert list_matching_paths(table, "a[1]") == ["a[1]"]
     assert list_matching_paths(table, "[9-0]") == ["[9-0]"]
     assert list_matching_paths(table, "a*") == ["a1", "a[1]"]

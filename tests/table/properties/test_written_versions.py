@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from hudisql.table.properties.written_versions import unwritten_rule
+from tests.opened import open_at
 from tests.table.conftest import SCHEMA, TableDirectory
 
 
@@ -18,7 +17,7 @@ def test_several_ordering_columns_must_be_columns_of_the_table(
     ordering = {"hoodie__table__ordering__fields": "id,meta.ts"}
     directory = make_table(hoodie__table__version="9", hoodie__table__create__schema=SCHEMA, **ordering)
     (directory.path / ".hoodie" / "timeline").mkdir()
-    found = unwritten_rule(open_table(Storage(), str(directory.path)))
+    found = unwritten_rule(open_at(directory.path))
     assert found == "it orders rows by several columns, of which some are nested (id, meta.ts)"
 
 
@@ -27,6 +26,6 @@ def test_version_6_is_not_written_if_several_columns_order_its_rows(
     make_table: Callable[..., TableDirectory], ordering: str, reason: str | None
 ) -> None:
     directory = make_table(hoodie__table__precombine__field=ordering)
-    found = unwritten_rule(open_table(Storage(), str(directory.path)))
+    found = unwritten_rule(open_at(directory.path))
     assert (found or "").endswith(reason or "")
     assert (found is None) is (reason is None)

@@ -19,9 +19,9 @@ from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.history.taken_changes import Place, check_not_undone
 from hudisql.table.history.timeline_window import timeline_window
-from hudisql.table.hudi_table import open_table
 from hudisql.table.timeline.archived_timeline import ArchiveReader
 from hudisql.table.timeline.completion_times import history_files
+from tests.opened import open_at
 from tests.table.conftest import SCHEMA, TableDirectory
 
 MakeTable = Callable[..., TableDirectory]
@@ -64,7 +64,7 @@ def _plan_compaction(directory: TableDirectory, minute: int, file_id: str) -> No
 
 def _slices(directory: TableDirectory) -> list[tuple[str, bool, list[str]]]:
     """Base instant, whether there is a base file, and the instants of the log files in their order."""
-    table = open_table(Storage(), str(directory.path))
+    table = open_at(directory.path)
     return [
         (
             each.base_instant_time,
@@ -156,7 +156,7 @@ def test_commits_that_are_archived_beyond_a_savepoint_belong_to_windows(director
     directory.instant(f"timeline/{_time(1)}_{_time(8)}.savepoint")
     _archive(directory, 3, 4, 1)
     _complete(directory, 5, 6)
-    table = open_table(Storage(), str(directory.path))
+    table = open_at(directory.path)
     window = timeline_window(table, _time(2), _time(6))
     assert window.instant_times == {_time(3), _time(5)}
     assert window.is_open
@@ -168,7 +168,7 @@ def test_commits_that_are_archived_beyond_a_savepoint_belong_to_windows(director
 def test_a_place_of_version_6_is_told_by_its_time_of_completion(directory: TableDirectory) -> None:
     _complete(directory, 1, 2)
     _complete(directory, 3, 4)
-    table = open_table(Storage(), str(directory.path))
+    table = open_at(directory.path)
     with pytest.raises(NoSuchStateError, match=rf"(?s)has been upgraded to version.*begin after {_time(4)}"):
         check_not_undone(table, Place(_time(3)))
 
@@ -177,7 +177,7 @@ def test_a_long_commit_that_is_archived_first_belongs_to_windows(directory: Tabl
     _archive(directory, 1, 7, 1)
     _complete(directory, 2, 3)
     _complete(directory, 4, 5)
-    table = open_table(Storage(), str(directory.path))
+    table = open_at(directory.path)
     assert timeline_window(table, _time(4)).instant_times == {_time(1), _time(4)}
     check_not_undone(table, Place(_time(7)))
     with pytest.raises(NoSuchStateError, match="was undone"):
@@ -188,7 +188,7 @@ def test_files_of_superseded_versions_of_the_history_are_left_aside(directory: T
     _complete(directory, 8, 9)
     _archive(directory, 2, 3, 1)
     _archive(directory, 4, 5, 2)
-    table = open_table(Storage(), str(directory.path))
+    table = open_at(directory.path)
     assert [each.first for each in history_files(table)] == [_time(4)]
     # A writer deletes the version's file before it makes the new one.
     (directory.path / ".hoodie/timeline/history/_version_").unlink()
@@ -205,7 +205,7 @@ def test_no_file_of_an_instant_is_read_to_plan(directory: TableDirectory, monkey
     for minute in range(2, 30):
         directory.log_file("dt=a", "f-0", _time(minute), 1)
     read: list[str] = []
-    opened = open_table(Storage(), str(directory.path))
+    opened = open_at(directory.path)
     assert len(opened.schema) == 2
     monkeypatch.setattr(Storage, "read", lambda _, path: read.append(path))
     (found,) = load_file_slices(opened)
@@ -232,7 +232,7 @@ def test_a_file_of_the_history_is_read_once_for_all_its_instants(
         "plan": pa.nulls(20, pa.binary()),
     }
     pq.write_table(pa.table(rows), directory.path / ".hoodie/timeline/history" / name)
-    reader = ArchiveReader(open_table(Storage(), str(directory.path)))
+    reader = ArchiveReader(open_at(directory.path))
     opened: list[str] = []
     open_input = Storage.open_input
 

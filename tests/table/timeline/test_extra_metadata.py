@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
 from hudisql.table.timeline.instant_files import read_extra_metadata
+from tests.opened import open_at
 from tests.requests.counted_requests import counted_requests
 from tests.table.conftest import SCHEMA, TableDirectory
 
@@ -22,7 +21,7 @@ def test_a_large_commit_is_not_read_whole(tmp_path: Path, is_last: bool) -> None
     document = {**files, **extra, "operationType": "BULK_INSERT"} if is_last else {**extra, **files}
     directory = TableDirectory(tmp_path, {})
     directory.instant("20260101000000000.commit", json.dumps(document, indent=2).encode())
-    table = open_table(Storage(), str(tmp_path))
+    table = open_at(tmp_path)
     with counted_requests(tmp_path) as requests:
         (found,) = read_extra_metadata(table, table.timeline.commits)
     assert found == extra["extraMetadata"]

@@ -15,7 +15,6 @@ from hudisql.read.changes.change_capture import plan_capture
 from hudisql.services.clean.clean_action import clean_table
 from hudisql.services.clean.clean_metadata import read_clean_metadata
 from hudisql.services.clean.clean_plan import CleanOptions, read_clean_plan
-from hudisql.storage import Storage
 from hudisql.table.history.timeline_window import changed_groups, timeline_window
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.timeline.instant_files import read_commits, read_instants
@@ -23,6 +22,7 @@ from hudisql.table.timeline.replaced_groups import replacement_times
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from hudisql.write.transaction.conflicts import check_no_conflict
 from tests.fault_injection import ArchivingStorage
+from tests.opened import open_at
 
 TABLES = (
     "cow_bootstrap_then_upsert_delete",
@@ -80,7 +80,7 @@ def test_readings_of_the_timeline_go_on(copy: Copy, name: str) -> None:
     assert replacement_times(table) is not None
     if name != "cow_savepoint_clean":
         assert plan_capture(table, window)
-    assert table.schema.names == open_table(Storage(), table.base_path).schema.names
+    assert table.schema.names == open_at(table.base_path).schema.names
 
 
 @pytest.mark.parametrize("name", ["cow_savepoint_clean", "v9_cow_savepoint_clean"])

@@ -13,7 +13,6 @@ from hudisql.format.paths.file_names import parse_log_file_name
 from hudisql.format.schema.meta_columns import META_SCHEMA
 from hudisql.read.merge.merge_mode import log_merge_config_of
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
-from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
@@ -26,6 +25,7 @@ from hudisql.write.handle.log_file import (
     rollback_block,
     write_log_file,
 )
+from tests.opened import open_at
 
 # An instant that the golden table's timeline knows as completed.
 INSTANT = "20261120215313869"
@@ -35,7 +35,7 @@ INSTANT = "20261120215313869"
 def table(golden: Any, tmp_path: Path) -> HudiTable:
     copied = tmp_path / "table"
     shutil.copytree(golden("mor_upsert_only_updates").table, copied)
-    return open_table(Storage(), str(copied))
+    return open_at(copied)
 
 
 def _slice_with_logs(table: HudiTable) -> FileSlice:
@@ -101,7 +101,7 @@ def test_blocks_are_those_of_apache_hudi(golden: Any) -> None:
         if each.suffix != ".crc"
     ]
     (theirs,) = parse_log_blocks(path.read_bytes(), path.name)
-    table = open_table(Storage(), golden("mor_upsert_only_updates").table)
+    table = open_at(golden("mor_upsert_only_updates").table)
     name = parse_log_file_name(path.name)
     assert name is not None
     rows = _rows(table, _slice_with_logs(table))

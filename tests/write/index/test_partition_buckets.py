@@ -12,7 +12,7 @@ from hudisql.errors import WriteConflictError
 from hudisql.format.keys.bucket_rules import BucketRules
 from hudisql.format.timeline.timeline_layout import bucket_rules_directory
 from hudisql.storage import Storage
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.write.index.partition_buckets import (
     all_bucket_rules,
     store_bucket_rules,
@@ -20,6 +20,7 @@ from hudisql.write.index.partition_buckets import (
 )
 from hudisql.write.transaction.commit import roll_back_failed_writes
 from hudisql.write.transaction.conflicts import check_no_conflict
+from tests.opened import open_at
 from tests.table.conftest import TableDirectory
 
 MakeTable = Callable[..., TableDirectory]
@@ -29,7 +30,7 @@ THIRD = replace(FIRST, expressions="a,9", instant_time="20261122000002000")
 
 
 def _open(directory: TableDirectory) -> HudiTable:
-    return open_table(Storage(), str(directory.path))
+    return open_at(directory.path)
 
 
 def _store(directory: TableDirectory, *rules: BucketRules) -> None:

@@ -15,7 +15,7 @@ from hudisql.format.metadata_table.metadata_records import BLOOM_FILTERS
 from hudisql.services.clean.clean_action import clean_table
 from hudisql.services.clean.clean_plan import CleanOptions, CleanPolicy
 from hudisql.storage import Storage
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table import kept_metadata_table
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.metadata_table.metadata_table import MetadataTable
@@ -24,6 +24,7 @@ from hudisql.write.metadata_table import bloom_filters, metadata_compaction
 from hudisql.write.metadata_table.bloom_filters import bloom_filter_key
 from hudisql.write.metadata_table.deltacommit_files import write_base_file
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
+from tests.opened import open_at
 from tests.write.crashed_commits import PARTITION, commit_a_file
 
 VERSIONS = ["v6_mor_mdt_logs", "v9_cow_mdt_compacted"]
@@ -33,7 +34,7 @@ VERSIONS = ["v6_mor_mdt_logs", "v9_cow_mdt_compacted"]
 def path(request: pytest.FixtureRequest, golden: Callable[[str], Any], tmp_path: Path) -> str:
     """A table whose metadata table has an index `bloom_filters` with two file groups and no records."""
     path = str(shutil.copytree(golden(request.param).table, tmp_path / "table"))
-    table = open_table(Storage(), path)
+    table = open_at(path)
     metadata = find_kept(table)
     assert metadata is not None
     instant_time = metadata.own.timeline.completed[0].timestamp
@@ -48,7 +49,7 @@ def path(request: pytest.FixtureRequest, golden: Callable[[str], Any], tmp_path:
 
 
 def _open(path: str) -> tuple[HudiTable, MetadataTable]:
-    table = open_table(Storage(), path)
+    table = open_at(path)
     metadata = find_kept(table)
     assert metadata is not None
     return table, metadata
@@ -94,7 +95,7 @@ def test_a_base_file_has_a_record_with_its_filter_until_it_is_cleaned(
 def test_a_base_file_without_a_filter_drops_the_index_alone(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = open_table(Storage(), path).properties.metadata_partitions
+    kept = open_at(path).properties.metadata_partitions
     monkeypatch.setattr(bloom_filters, "FOOTER_BLOOM_FILTER", "none")
     commit_a_file(Storage(), path, overwrites=True)
     assert _open(path)[1].indexes == tuple(index for index in kept if index != BLOOM_FILTERS)
@@ -104,4 +105,4 @@ def test_large_filters_are_not_kept(path: str, monkeypatch: pytest.MonkeyPatch) 
     _new_file(path)
     _open(path)
     monkeypatch.setattr(kept_metadata_table, "MOST_BLOOM_BYTES", 100)
-    assert find_kept(open_table(Storage(), path)) is None
+    assert find_kept(open_at(path)) is None

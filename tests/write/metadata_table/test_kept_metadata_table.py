@@ -33,6 +33,7 @@ from hudisql.write.metadata_table.new_metadata_table import create_metadata_tabl
 from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.fault_injection import run_and_kill
+from tests.opened import open_at, open_kept
 from tests.oracle.comparison import our_rows
 from tests.soak import parameters
 from tests.write.crashed_commits import commit_a_file
@@ -83,7 +84,7 @@ IN_CI = ("commit", "clean", "compaction")
 
 def assert_kept(path: str) -> None:
     """The metadata table is kept, lists the files of the storage, and has statistics of all live files."""
-    table = open_table(Storage(), path)
+    table = open_at(path)
     metadata = find_kept(table)
     assert metadata is not None
     assert [found for found in compare_listings(metadata) if found.differs] == []
@@ -122,12 +123,12 @@ def test_a_killed_action_leaves_the_metadata_table_as_before_or_after(
 ) -> None:
     name, run = ACTIONS[action]
     original = str(shutil.copytree(golden(name).table, tmp_path / "original"))
-    table = open_table(Storage(), original)
+    table = open_at(original)
     if table.timeline.layout.has_completion_times or not table.properties.metadata_partitions:
         create_metadata_table(table, with_record_index=with_record_index)
     if action.startswith("clean of"):
         # Without it there is nothing to clean.
-        _compact(open_table(Storage(), original))
+        _compact(open_at(original))
     assert_kept(original)
     before = _count(original)
     path = str(tmp_path / "table")
@@ -135,7 +136,7 @@ def test_a_killed_action_leaves_the_metadata_table_as_before_or_after(
         shutil.copytree(original, path)
         is_killed = run_and_kill(path, lambda storage: run(open_table(storage, path)), step)
         shutil.rmtree(Path(path, ".hoodie/.heartbeat"), ignore_errors=True)
-        table = open_table(Storage(), path)
+        table = open_at(path)
         metadata = find_kept(table)
         assert metadata is not None
         if RECORD_INDEX in metadata.indexes:
@@ -145,7 +146,7 @@ def test_a_killed_action_leaves_the_metadata_table_as_before_or_after(
         live = {file.path.rpartition("/")[2] for each in load_file_slices(table) for file in _files(each)}
         assert live <= {found for files in listed.values() for found in files.names.to_pylist()}
         assert _count(path) == before or action.partition(" ")[0] in ("commit", "overwrite")
-        run(open_table(Storage(), path))
+        run(open_at(path))
         assert_kept(path)
         shutil.rmtree(path)
         if not is_killed:
@@ -159,7 +160,7 @@ def _files(file_slice: Any) -> list[Any]:
 
 
 def _count(path: str) -> int:
-    return our_rows(open_table(Storage(), path)).num_rows
+    return our_rows(open_at(path)).num_rows
 
 
 def test_deltacommits_are_compacted_and_old_files_deleted(
@@ -167,11 +168,11 @@ def test_deltacommits_are_compacted_and_old_files_deleted(
 ) -> None:
     monkeypatch.setattr(metadata_compaction, "LEAST_DELTA_COMMITS", 2)
     path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table"))
-    create_metadata_table(open_table(Storage(), path))
+    create_metadata_table(open_at(path))
     for number in range(9):
-        (_overwrite if number % 2 else _commit)(open_table(Storage(), path))
+        (_overwrite if number % 2 else _commit)(open_at(path))
         if number == 5:
-            _clean(open_table(Storage(), path))
+            _clean(open_at(path))
         assert_kept(path)
     indexes = Path(path, ".hoodie/metadata")
     for index in ("files", "column_stats", "partition_stats"):
@@ -191,7 +192,7 @@ def test_none_is_made_while_another_writer_may_be_active(
     for state in ("commit.requested", "inflight"):
         (timeline / f"20991124160300180.{state}").touch()
     with pytest.raises(UnsupportedTableError, match="unfinished commit 20991124160300180"):
-        create_metadata_table(open_table(Storage(), path))
+        create_metadata_table(open_at(path))
     assert not Path(path, ".hoodie/metadata").exists()
 
 
@@ -200,16 +201,15 @@ def test_an_index_of_a_column_that_is_not_measured_is_not_kept(
 ) -> None:
     """Readers would leave out new files, which have statistics of the other columns only."""
     path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table"))
-    create_metadata_table(open_table(Storage(), path))
+    create_metadata_table(open_at(path))
     assert_kept(path)
     definitions = Path(path, ".hoodie/.index_defs/index.json")
     document = json.loads(definitions.read_text())
     document["indexDefinitions"][COLUMN_STATS]["sourceFields"].append("place.city")
     definitions.write_text(json.dumps(document))
-    assert find_kept(open_table(Storage(), path)) is None
-    _commit(open_table(Storage(), path))
-    metadata = find_kept(open_table(Storage(), path))
-    assert metadata is not None
+    assert find_kept(open_at(path)) is None
+    _commit(open_at(path))
+    metadata = open_kept(path)
     assert metadata.indexes == ("files",)
     assert [found for found in compare_listings(metadata) if found.differs] == []
 
@@ -221,7 +221,7 @@ def test_partitions_named_by_a_key_generator_have_statistics(
     path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table"))
     properties = Path(path, ".hoodie/hoodie.properties")
     properties.write_text(properties.read_text().replace("type=SIMPLE", "type=TIMESTAMP"))
-    table = open_table(Storage(), path)
+    table = open_at(path)
     assert table.partition_columns == ()
     assert PARTITION_STATS in create_metadata_table(table).indexes
     assert_kept(path)
@@ -232,8 +232,8 @@ def test_a_killed_compaction_is_on_the_timeline_before_its_files_are_there(
 ) -> None:
     """Hudi 1.2 reads no log files beside a newer base file of no instant, and runs a plan that is there."""
     original = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "original"))
-    create_metadata_table(open_table(Storage(), original))
-    _commit(open_table(Storage(), original))
+    create_metadata_table(open_at(original))
+    _commit(open_at(original))
     path = str(tmp_path / "table")
     for step in range(MOST_STEPS):
         monkeypatch.setattr(metadata_compaction, "LEAST_DELTA_COMMITS", 1)
@@ -250,7 +250,7 @@ def test_a_killed_compaction_is_on_the_timeline_before_its_files_are_there(
             operations = parse_compaction_plan(plan.read_bytes(), str(plan)).operations
             assert all(each.metrics["TOTAL_LOG_FILES_SIZE"] > 0 for each in operations)
         monkeypatch.undo()
-        _commit(open_table(Storage(), path))
+        _commit(open_at(path))
         assert_kept(path)
         shutil.rmtree(path)
         if not is_killed:
@@ -263,8 +263,8 @@ def test_a_compaction_of_blocks_that_cannot_be_read_leaves_nothing(
     golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table"))
-    create_metadata_table(open_table(Storage(), path))
-    _commit(open_table(Storage(), path))
+    create_metadata_table(open_at(path))
+    _commit(open_at(path))
     metadata = Path(path, ".hoodie/metadata")
     before = {found for found in metadata.rglob("*") if not found.name.startswith(".")}
     read = metadata_compaction._read_layers
@@ -274,23 +274,23 @@ def test_a_compaction_of_blocks_that_cannot_be_read_leaves_nothing(
         "_read_layers",
         lambda own, found: None if found.partition_path == PARTITION_STATS else read(own, found),
     )
-    metadata_compaction.prepare_metadata_table(open_table(Storage(), path))
+    metadata_compaction.prepare_metadata_table(open_at(path))
     assert {found for found in metadata.rglob("*") if not found.name.startswith(".")} == before
     assert_kept(path)
 
 
 def test_two_writers_at_once_keep_the_metadata_table(golden: Callable[[str], Any], tmp_path: Path) -> None:
     path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table"))
-    create_metadata_table(open_table(Storage(), path))
+    create_metadata_table(open_at(path))
 
     def meanwhile(_: OpenCommit) -> dict[str, str]:
         commit_a_file(Storage(), path, is_shared=True)
-        assert find_kept(open_table(Storage(), path)) is not None
+        assert find_kept(open_at(path)) is not None
         return {}
 
     commit_a_file(Storage(), path, is_shared=True, begun=meanwhile)
     assert_kept(path)
-    assert len(open_table(Storage(), path).timeline.pending) == 0
+    assert len(open_at(path).timeline.pending) == 0
 
 
 def test_a_record_index_is_kept_until_a_key_has_two_rows(
@@ -300,15 +300,13 @@ def test_a_record_index_is_kept_until_a_key_has_two_rows(
     monkeypatch.setattr(metadata_compaction, "LEAST_DELTA_COMMITS", 2)
     path = str(shutil.copytree(golden("v9_cow_mdt_compacted").table, tmp_path / "table"))
     for _ in range(4):
-        _overwrite(open_table(Storage(), path))
-        metadata = find_kept(open_table(Storage(), path))
-        assert metadata is not None
+        _overwrite(open_at(path))
+        metadata = open_kept(path)
         assert_finds_all_keys(metadata)
     assert list(Path(path, ".hoodie/metadata/record_index").glob("*.hfile"))
     # The rows of a file once more.
-    _commit(open_table(Storage(), path))
-    metadata = find_kept(open_table(Storage(), path))
-    assert metadata is not None
+    _commit(open_at(path))
+    metadata = open_kept(path)
     assert metadata.indexes == ("column_stats", "files", "partition_stats")
     assert not Path(path, ".hoodie/metadata/record_index").exists()
     assert [found for found in compare_listings(metadata) if found.differs] == []
@@ -321,9 +319,8 @@ def test_a_commit_of_too_many_rows_drops_the_record_index_alone(
     # The statistics of this commit name no rows.
     for most, indexes in ((0, MADE), (-1, MADE[:3])):
         monkeypatch.setattr(metadata_commit, "_MOST_NEW_KEYS", most)
-        _overwrite(open_table(Storage(), path))
-        metadata = find_kept(open_table(Storage(), path))
-        assert metadata is not None
+        _overwrite(open_at(path))
+        metadata = open_kept(path)
         assert metadata.indexes == indexes
 
 
@@ -335,9 +332,8 @@ def test_a_record_index_that_cannot_be_read_is_dropped_by_the_next_commit(
     assert files
     for file in files:
         file.unlink()
-    _overwrite(open_table(Storage(), path))
-    metadata = find_kept(open_table(Storage(), path))
-    assert metadata is not None
+    _overwrite(open_at(path))
+    metadata = open_kept(path)
     assert metadata.indexes == ("column_stats", "files", "partition_stats")
 
 
@@ -345,12 +341,12 @@ def test_no_record_index_is_made_of_keys_that_two_rows_have(
     golden: Callable[[str], Any], tmp_path: Path
 ) -> None:
     path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table"))
-    _commit(open_table(Storage(), path))
-    create_metadata_table(open_table(Storage(), path))
-    made = create_metadata_table(open_table(Storage(), path), with_record_index=True)
+    _commit(open_at(path))
+    create_metadata_table(open_at(path))
+    made = create_metadata_table(open_at(path), with_record_index=True)
     assert made.indexes == ("column_stats", "files", "partition_stats")
     assert "row(s) have a record key that another row has" in str(made.refusal)
-    assert find_kept(open_table(Storage(), path)) is not None
+    assert find_kept(open_at(path)) is not None
     assert not Path(path, ".hoodie/metadata/record_index").exists()
 
 
@@ -358,11 +354,11 @@ def test_keys_that_are_too_long_for_an_index_drop_it(
     golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(shutil.copytree(golden("v9_cow_mdt_compacted").table, tmp_path / "table"))
-    longest = max(map(len, stored_keys(open_table(Storage(), path))))
+    longest = max(map(len, stored_keys(open_at(path))))
     for most, indexes in ((longest, MADE), (longest - 1, MADE[:3])):
         monkeypatch.setattr(key_changes, "_MOST_KEY_BYTES", most)
-        _overwrite(open_table(Storage(), path))
-        assert open_table(Storage(), path).properties.metadata_partitions == indexes
+        _overwrite(open_at(path))
+        assert open_at(path).properties.metadata_partitions == indexes
     path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "other"))
-    made = create_metadata_table(open_table(Storage(), path), with_record_index=True)
+    made = create_metadata_table(open_at(path), with_record_index=True)
     assert "a record key has more than the 32767 bytes" in str(made.refusal)

@@ -33,6 +33,7 @@ from hudisql.table.metadata_table.statistics_columns import statistics_columns
 from hudisql.table.properties.table_configuration import update_table_properties
 from hudisql.write.metadata_table import metadata_compaction
 from tests.fault_injection import run_and_kill
+from tests.opened import open_at, open_kept
 from tests.write.crashed_commits import commit_a_file
 
 Golden = Callable[[str], Any]
@@ -45,13 +46,8 @@ def path(golden: Golden, tmp_path: Path) -> str:
     return str(shutil.copytree(golden("v6_mor_mdt_logs").table, tmp_path / "table"))
 
 
-def _open(path: str) -> HudiTable:
-    return open_table(Storage(), path)
-
-
 def _kept(path: str) -> MetadataTable:
-    metadata = find_kept(_open(path))
-    assert metadata is not None
+    metadata = open_kept(path)
     assert [found for found in compare_listings(metadata) if found.differs] == []
     return metadata
 
@@ -78,12 +74,12 @@ def test_ranges_of_the_first_form_have_wrappers_of_their_types() -> None:
 
 def test_columns_of_version_6_are_those_that_the_records_have(path: str) -> None:
     meta = ("time", "seqno")
-    columns = statistics_columns(_open(path), ())
+    columns = statistics_columns(open_at(path), ())
     assert columns is not None
     assert {f"_hoodie_commit_{name}" for name in meta} <= {*columns}
     before = {*columns}
     _overwrite(path)
-    assert {*(statistics_columns(_open(path), ["dt=2024-03-01"]) or ())} == before
+    assert {*(statistics_columns(open_at(path), ["dt=2024-03-01"]) or ())} == before
 
 
 def test_deltacommits_of_version_6_are_numbered_log_files_and_compacted(
@@ -109,17 +105,17 @@ def test_instants_of_version_6_are_archived_up_to_a_compaction_of_the_metadata_t
     options = ArchiveOptions(1, 2, clean=CleanOptions(commits_retained=1))
     for _ in range(5):
         _overwrite(path)
-    assert compacted_until(_open(path)) == ""
-    assert plan_archive(_open(path), options) == []
+    assert compacted_until(open_at(path)) == ""
+    assert plan_archive(open_at(path), options) == []
     with pytest.raises(UnsupportedTableError, match="has not compacted all instants up to"):
-        archive_instants(_open(path), list(_open(path).timeline.commits[:1]), lambda: None)
+        archive_instants(open_at(path), list(open_at(path).timeline.commits[:1]), lambda: None)
     monkeypatch.setattr(metadata_compaction, "LEAST_DELTA_COMMITS", 1)
     _overwrite(path)
-    table = _open(path)
+    table = open_at(path)
     bound = compacted_until(table)
     assert bound == f"{table.timeline.commits[-2].timestamp}001"
     archive_instants(table, list(table.timeline.commits[:3]), lambda: None)
-    assert len(_open(path).timeline.commits) < len(table.timeline.commits)
+    assert len(open_at(path).timeline.commits) < len(table.timeline.commits)
     _overwrite(path)
     _kept(path)
 
@@ -142,12 +138,12 @@ def test_decimals_of_too_many_digits_drop_the_statistics_alone(
 @pytest.mark.parametrize("name", ["v6_mor_mdt_logs", "v9_cow_mdt_compacted"])
 def test_an_index_that_is_not_kept_is_dropped_by_name(golden: Golden, tmp_path: Path, name: str) -> None:
     path = str(shutil.copytree(golden(name).table, tmp_path / "table"))
-    kept = _open(path).properties.metadata_partitions
+    kept = open_at(path).properties.metadata_partitions
     directory = Path(path, ".hoodie/metadata/bloom_filters")
     directory.mkdir()
     changes = {"hoodie.table.metadata.partitions": ",".join(sorted({*kept, "bloom_filters"}))}
     update_table_properties(Storage(), path, changes)
-    assert find_kept(_open(path)) is None
+    assert find_kept(open_at(path)) is None
     _overwrite(path)
     assert _kept(path).indexes == kept
     assert not directory.exists()
@@ -192,7 +188,7 @@ def test_a_log_file_with_blocks_of_a_failed_write_and_others_drops_the_metadata_
     """Apache Hudi appends to log files where the storage can; such a block cannot be taken out again."""
     commit_a_file(Storage(), path)
     timeline = Path(path, ".hoodie")
-    last = _open(path).timeline.commits[-1]
+    last = open_at(path).timeline.commits[-1]
     Path(timeline, f"{last.timestamp}.deltacommit").unlink()
     logs = sorted(Path(timeline, "metadata/files").glob(".files-*.log.*"))
     newest = max(logs, key=lambda log: int(log.name.split(".log.")[1].split("_")[0]))
@@ -200,7 +196,7 @@ def test_a_log_file_with_blocks_of_a_failed_write_and_others_drops_the_metadata_
     before.write_bytes(before.read_bytes() + newest.read_bytes())
     newest.unlink()
     _overwrite(path)
-    assert _open(path).properties.metadata_partitions == ()
+    assert open_at(path).properties.metadata_partitions == ()
 
 
 def test_a_compaction_keeps_the_ranges_of_all_blocks_of_a_log_file() -> None:

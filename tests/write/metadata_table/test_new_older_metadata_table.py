@@ -18,13 +18,13 @@ from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, 
 from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
-from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.metadata_table.statistics_columns import statistics_columns
 from hudisql.table.properties.table_configuration import update_table_properties
 from hudisql.write.metadata_table import metadata_compaction
 from hudisql.write.metadata_table.new_metadata_table import NewMetadataTable, create_metadata_table
 from hudisql.write.transaction.schema_change import commit_schema
+from tests.opened import open_at, open_kept
 from tests.write.crashed_commits import commit_a_file
 from tests.write.metadata_table.test_kept_metadata_table import assert_kept
 
@@ -36,7 +36,7 @@ def _copy(golden: Golden, name: str, tmp_path: Path) -> str:
 
 
 def _make(path: str, *, with_record_index: bool = False) -> NewMetadataTable:
-    return create_metadata_table(open_table(Storage(), path), with_record_index=with_record_index)
+    return create_metadata_table(open_at(path), with_record_index=with_record_index)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_it_is_made_after_the_last_instant_with_all_columns(
     golden: Golden, tmp_path: Path, name: str
 ) -> None:
     path = _copy(golden, name, tmp_path)
-    last = open_table(Storage(), path).timeline.completed[-1].timestamp
+    last = open_at(path).timeline.completed[-1].timestamp
     made = _make(path, with_record_index=True)
     assert made.indexes == (COLUMN_STATS, FILES, RECORD_INDEX)
     assert_kept(path)
@@ -60,7 +60,7 @@ def test_it_is_made_after_the_last_instant_with_all_columns(
         "record_index": 10,
     }
     # Hudi 0.15 leaves out files that have records of some of a filter's columns only.
-    table = open_table(Storage(), path)
+    table = open_at(path)
     columns = {field.name for field in table.schema if not pa.types.is_nested(field.type)}
     assert {*(statistics_columns(table, ()) or ())} == {*META_COLUMNS, *columns}
 
@@ -81,23 +81,21 @@ def test_statistics_that_another_writer_has_made_again_are_dropped(golden: Golde
     """As after a writer of Hudi 0.15, which drops them, and one of 1.2, which makes those of skeletons."""
     path = _copy(golden, "cow_bootstrap_meta", tmp_path)
     _make(path)
-    metadata = find_kept(open_table(Storage(), path))
-    assert metadata is not None
+    metadata = open_kept(path)
     assert metadata.has_statistics_of_sources
     marker = Path(path, ".hoodie/metadata/column_stats/.hoodie_partition_metadata")
     marker.write_text(marker.read_text().replace("commitTime=", "commitTime=2"))
-    assert find_kept(open_table(Storage(), path)) is None
+    assert find_kept(open_at(path)) is None
     commit_a_file(Storage(), path)
-    assert open_table(Storage(), path).properties.metadata_partitions == (FILES,)
+    assert open_at(path).properties.metadata_partitions == (FILES,)
     # A writer that has dropped them.
     _make(path)
     update_table_properties(Storage(), path, {"hoodie.table.metadata.partitions": FILES})
     shutil.rmtree(Path(path, ".hoodie/metadata/column_stats"))
-    metadata = find_kept(open_table(Storage(), path))
-    assert metadata is not None
+    metadata = open_kept(path)
     assert not metadata.has_statistics_of_sources
     commit_a_file(Storage(), path)
-    assert open_table(Storage(), path).properties.metadata_partitions == (FILES,)
+    assert open_at(path).properties.metadata_partitions == (FILES,)
 
 
 def test_without_statistics_of_a_column_there_are_none_of_any(
@@ -108,7 +106,7 @@ def test_without_statistics_of_a_column_there_are_none_of_any(
     made = _make(path, with_record_index=True)
     assert made.indexes == (FILES, RECORD_INDEX)
     assert made.statistics == 0
-    assert find_kept(open_table(Storage(), path)) is not None
+    assert find_kept(open_at(path)) is not None
 
 
 def test_none_is_made_beside_register_only_partitions(golden: Golden, tmp_path: Path) -> None:
@@ -122,30 +120,29 @@ def test_a_column_that_a_commit_adds_has_statistics_of_all_files(golden: Golden,
     """Hudi 0.15 leaves out files that have records of the other columns of a filter only."""
     path = _copy(golden, "cow_bootstrap_meta", tmp_path)
     _make(path)
-    table = open_table(Storage(), path)
+    table = open_at(path)
     schema = table.schema.append(pa.field("added", pa.decimal128(20, 2)))
     commit_schema(table, schema)
-    columns = statistics_columns(open_table(Storage(), path), ())
+    columns = statistics_columns(open_at(path), ())
     assert columns is not None
     assert "added" in columns
     assert_kept(path)
     commit_a_file(Storage(), path)
     assert_kept(path)
-    metadata = find_kept(open_table(Storage(), path))
-    assert metadata is not None
+    metadata = open_kept(path)
     found = [
         statistics
         for statistics in column_statistics(metadata.read_records(COLUMN_STATS))
         if statistics.column_name == "added"
     ]
-    assert len(found) == len(load_file_slices(open_table(Storage(), path)))
+    assert len(found) == len(load_file_slices(open_at(path)))
     assert all(statistics.nulls == statistics.values > 0 for statistics in found)
 
 
 def test_a_column_of_a_type_without_statistics_drops_those_of_all(golden: Golden, tmp_path: Path) -> None:
     path = _copy(golden, "cow_bootstrap_meta", tmp_path)
     _make(path)
-    table = open_table(Storage(), path)
+    table = open_at(path)
     schema = table.schema.append(pa.field("added", pa.decimal128(38, 18)))
     commit_schema(table, schema)
-    assert open_table(Storage(), path).properties.metadata_partitions == (FILES,)
+    assert open_at(path).properties.metadata_partitions == (FILES,)

@@ -12,15 +12,13 @@ import pytest
 from hudisql.console import SilentConsole
 from hudisql.errors import StorageError, UnsupportedStatementError, UnsupportedTableError
 from hudisql.read.scan.record_skipping import look_up_keys
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
-from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.write.index import key_lookup
 from hudisql.write.metadata_table import metadata_commit, metadata_compaction
 from hudisql.write.metadata_table.deltacommit_files import write_deltacommit
 from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
 from hudisql.write.metadata_table.secondary_index_files import define_secondary_index
+from tests.opened import open_at, open_kept
 from tests.soak import parameters
 from tests.sql.changed_tables import setting
 from tests.write.metadata_table.kept_indexes import assert_finds_all_rows_by_partition
@@ -57,7 +55,7 @@ def test_tables_that_cannot_have_one_are_refused_before_anything_is_dropped(
         ("v6_mor_mdt_logs", "version 6"),
         ("v9_cow_mdt_compacted", "by_name needs a record"),
     ):
-        table = open_table(Storage(), str(shutil.copytree(golden(name).table, tmp_path / name)))
+        table = open_at(shutil.copytree(golden(name).table, tmp_path / name))
         secondary = [] if table.version == 6 else [define_secondary_index(table, "by_name", "name")]
         with pytest.raises(UnsupportedTableError, match=problem):
             create_metadata_table(table, with_record_index=True, by_partition=True, secondary=secondary)
@@ -86,8 +84,7 @@ def test_partitions_whose_paths_have_an_underscore_or_are_long_are_refused(
 
 
 def _checked(path: Path) -> MetadataTable:
-    metadata = find_kept(open_table(Storage(), str(path)))
-    assert metadata is not None
+    metadata = open_kept(path)
     assert_finds_all_rows_by_partition(metadata)
     return metadata
 

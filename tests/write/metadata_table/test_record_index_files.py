@@ -12,12 +12,12 @@ import pytest
 from hudisql.format.hfile.hfile import HFileReader
 from hudisql.format.hfile.hfile_cells import read_cells
 from hudisql.format.metadata_table.metadata_writing import encode_location
-from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.record_groups import NO_PARTITIONS
 from hudisql.write.metadata_table import record_index_files
 from hudisql.write.metadata_table.record_index_files import SliceToIndex, write_index_files
+from tests.opened import open_at
 from tests.requests.wide_tables import FILES, ROWS, day, wide_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -49,7 +49,7 @@ def test_tasks_write_the_records_that_the_driver_writes(
     monkeypatch.setattr(record_index_files, "_KEYS_SENT_TOGETHER", 2 * ROWS)
     arguments = "table_version => 9, indexes => 'record_index'"
     with wide_table(session, "indexed_by_tasks", tmp_path, PARTITIONS, arguments=arguments) as wide:
-        table = open_table(Storage(), wide.path)
+        table = open_at(wide.path)
         slices = slices_to_index(table, len(FILE_IDS))
         directory = Path(wide.path, ".hoodie/metadata/record_index")
         of_driver = records(sorted(directory.glob("record-index-*.hfile")))
@@ -69,7 +69,7 @@ def test_tasks_write_the_records_that_the_driver_writes(
 def test_small_file_groups_of_partitions_share_tasks(session: Any, tmp_path: Path) -> None:
     arguments = "table_version => 9, indexes => 'record_level_index'"
     with wide_table(session, "partitions_by_tasks", tmp_path, PARTITIONS, arguments=arguments) as wide:
-        table = open_table(Storage(), wide.path)
+        table = open_at(wide.path)
         directory = Path(wide.path, ".hoodie/metadata/record_index")
         of_driver = {
             path.name.partition("_")[0]: records([path]) for path in directory.glob("record-index-*")
@@ -96,7 +96,7 @@ def test_small_file_groups_of_partitions_share_tasks(session: Any, tmp_path: Pat
 
 def test_no_file_is_written_of_keys_that_no_index_can_have(session: Any, tmp_path: Path) -> None:
     with wide_table(session, "repeated_keys", tmp_path, 2) as wide:
-        table = open_table(Storage(), wide.path)
+        table = open_at(wide.path)
         twice = [*slices_to_index(table, 1), *slices_to_index(table, 1)]
         for spark in (None, session.spark):
             groups = write_index_files(table, twice, file_ids=FILE_IDS[:1], instant_time=INSTANT, spark=spark)

@@ -12,10 +12,10 @@ from hudisql.services.archive.archive_plan import ArchiveOptions
 from hudisql.services.clean.clean_plan import CleanOptions
 from hudisql.services.rollback.restore import restore_to_savepoint
 from hudisql.services.rollback.savepoint import create_savepoint
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from hudisql.write.transaction.conflicts import check_no_commit, check_no_conflict
+from tests.opened import open_at
 from tests.table.conftest import TableDirectory
 
 MakeTable = Callable[..., TableDirectory]
@@ -28,7 +28,7 @@ def _time(number: int) -> str:
 
 
 def _open(directory: TableDirectory) -> HudiTable:
-    return open_table(Storage(), str(directory.path))
+    return open_at(directory.path)
 
 
 def _request(directory: TableDirectory, number: int) -> None:

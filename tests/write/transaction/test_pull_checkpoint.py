@@ -7,10 +7,9 @@ from pathlib import Path
 from hudisql.format.timeline.archived_log_files import archived_entry, encode_archive_file
 from hudisql.format.timeline.commit_metadata import CommitMetadata
 from hudisql.format.timeline.instant import COMMIT, Instant, InstantState
-from hudisql.storage import Storage
 from hudisql.table.history.taken_changes import Place
-from hudisql.table.hudi_table import open_table
 from hudisql.write.transaction.pull_checkpoint import PullCheckpoint, find_checkpoint
+from tests.opened import open_at
 from tests.table.conftest import TableDirectory
 
 FIRST, SECOND, THIRD = (f"2026010{day}000000000" for day in (1, 2, 3))
@@ -27,9 +26,9 @@ def test_a_commit_that_was_archived_and_then_rolled_back_has_no_place(tmp_path: 
     directory.commit(SECOND)
     directory.commit("20260104000000000")
     # The one that was rolled back said "3"; the one that is still on the timeline stands with its file there.
-    assert find_checkpoint(open_table(Storage(), str(directory.path)), "/source") == Place("1")
+    assert find_checkpoint(open_at(directory.path), "/source") == Place("1")
     directory.instant(f"{SECOND}.commit", _taken_until("2"))
-    assert find_checkpoint(open_table(Storage(), str(directory.path)), "/source") == Place("2")
+    assert find_checkpoint(open_at(directory.path), "/source") == Place("2")
 
 
 def _taken_until(end: str) -> bytes:
