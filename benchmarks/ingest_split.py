@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.pages import replace_part
-from hudisql.ingest.split.estimate import Days, EstimateConfig, SplitPoint, estimate_split_point, split_day
+from hudisql.ingest.split.estimate import QUIET_PART, Days, SplitPoint, estimate_split_point, split_day
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 TITLE: Final = "Split point"
@@ -87,17 +87,16 @@ def simulate(name: str, trials: int = TRIALS, seed: int = 7) -> list[Outcome]:
     """The split points of a pattern, by power fit and by closed partitions."""
     random = np.random.default_rng(seed)
     found: dict[str, list[tuple[float, float, float]]] = {}
-    config = EstimateConfig()
     for _ in range(trials):
         target = simulate_partition(PATTERNS[name], random)
         closed = [simulate_partition(PATTERNS[name], random) for _ in range(CLOSED)]
         # Partitions begin a day after another; the youngest of the closed ones is old enough to count.
-        quiet = int(HORIZON * config.quiet_part / (1 - config.quiet_part)) + 1
+        quiet = int(HORIZON * QUIET_PART / (1 - QUIET_PART)) + 1
         aged = [np.concatenate([each, np.zeros(quiet + age)]) for age, each in enumerate(closed)]
-        right = split_day(target, config.late_share)
+        right = split_day(target)
         for point in (
-            estimate_split_point([target[:SEEN_DAYS]], config),
-            estimate_split_point([*aged, target[:1]], config),
+            estimate_split_point([target[:SEEN_DAYS]]),
+            estimate_split_point([*aged, target[:1]]),
         ):
             day = HORIZON if point.day is None else point.day
             found.setdefault(_name(point), []).append((day, right, _late_share(target, day)))

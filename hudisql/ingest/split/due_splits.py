@@ -13,7 +13,7 @@ from typing import Final
 
 from hudisql.format.timeline.instant import second_of
 from hudisql.ingest.split.arrivals import Arrivals, read_arrivals
-from hudisql.ingest.split.estimate import EstimateConfig, SplitPoint, choose_split_point
+from hudisql.ingest.split.estimate import SMALL_TABLE_BYTES, SplitPoint, choose_split_point
 from hudisql.ingest.split.partition_split import BUCKET_BYTES, PartitionSplit
 from hudisql.ingest.split.split_option import SplitKind, SplitOption
 from hudisql.ingest.split.table_splits import TableSplits
@@ -119,7 +119,7 @@ class DueSplits:
 
 def _table_bytes(table: HudiTable) -> int:
     """The bytes of the table's files; listing stops once the table is known not to be small."""
-    most, found = EstimateConfig().small_table_bytes, 0
+    most, found = SMALL_TABLE_BYTES, 0
     for number, partition in enumerate(list_partitions(table)):
         found += sum(file_slice.length for file_slice in list_file_slices(table, [partition.path], None))
         if found >= most or number >= _MOST_LISTED:

@@ -23,30 +23,25 @@ from hudisql.ingest.split.split_option import SplitKind, SplitOption
 Days = npt.NDArray[np.float64]
 """Rows of one partition by the day since its first write."""
 
+LATE_SHARE: Final = 0.02
+"""The share of rows that may arrive after the split."""
+QUIET_PART: Final = 0.25
+"""A partition is closed once it was quiet for this last part of its age, and at least some days."""
+SMALL_TABLE_BYTES: Final = 128 << 20
+"""Partitions of smaller tables are split at once."""
+_QUIET_DAYS: Final = 3
+# On quiet days at most this share of a partition's rows arrived.
+_QUIET_SHARE: Final = 0.002
+_CLOSED_PARTITIONS: Final = 10
+_QUANTILE: Final = 0.8
+_FIT_DAYS: Final = 20
+# A fit looks so many days ahead.
+_HORIZON: Final = 60
 # The first days, one in so many of those seen, do not belong to the tail.
 _HEAD: Final = 3
 
 INCREMENTS = pa.schema([("partition", pa.string()), ("day", pa.int32()), ("rows", pa.int64())])
 """Rows that a partition got on a day, counted from 0, the day of its first write."""
-
-
-@dataclass(frozen=True, slots=True)
-class EstimateConfig:
-    """`late_share` is the share of rows that may arrive after the split.
-
-    A partition is closed once it was quiet (less than `quiet_share` of its rows) for the last `quiet_part` of
-    its age, and at least `quiet_days`. A fit looks `horizon` days ahead.
-    """
-
-    late_share: float = 0.02
-    closed_partitions: int = 10
-    quantile: float = 0.8
-    quiet_part: float = 0.25
-    quiet_days: int = 3
-    quiet_share: float = 0.002
-    fit_days: int = 20
-    horizon: int = 60
-    small_table_bytes: int = 128 << 20
 
 
 class EstimateMethod(StrEnum):
@@ -63,11 +58,10 @@ class EstimateMethod(StrEnum):
 class SplitPoint:
     """When a partition is split: at the begin of `day` (0: at once), or at `rows` rows.
 
-    With neither it is not split yet; `reason` is a sentence for people.
+    With neither it is not split yet.
     """
 
     method: EstimateMethod
-    reason: str
     day: int | None = None
     rows: int | None = None
 
@@ -89,18 +83,16 @@ def choose_split_point(
     """
     match option.kind:
         case SplitKind.NOW:
-            return SplitPoint(EstimateMethod.GIVEN, "split => 'now'", day=0)
+            return SplitPoint(EstimateMethod.GIVEN, day=0)
         case SplitKind.NEVER:
-            return SplitPoint(EstimateMethod.GIVEN, "split => 'never'")
+            return SplitPoint(EstimateMethod.GIVEN)
         case SplitKind.DAYS:
-            return SplitPoint(EstimateMethod.GIVEN, f"split => '{option}'", day=option.count)
+            return SplitPoint(EstimateMethod.GIVEN, day=option.count)
         case SplitKind.ROWS:
-            return SplitPoint(EstimateMethod.GIVEN, f"split => '{option}'", rows=option.count)
-    config = EstimateConfig()
-    if table_bytes < config.small_table_bytes:
-        reason = f"the table has {table_bytes:,} bytes: an index would save nothing"
-        return SplitPoint(EstimateMethod.SMALL_TABLE, reason, day=0)
-    return estimate_split_point(daily_rows(increments, ages), config)
+            return SplitPoint(EstimateMethod.GIVEN, rows=option.count)
+    if table_bytes < SMALL_TABLE_BYTES:
+        return SplitPoint(EstimateMethod.SMALL_TABLE, day=0)
+    return estimate_split_point(daily_rows(increments, ages))
 
 
 def daily_rows(increments: pa.Table, ages: dict[str, int]) -> list[Days]:
@@ -120,50 +112,41 @@ def daily_rows(increments: pa.Table, ages: dict[str, int]) -> list[Days]:
     return found
 
 
-def estimate_split_point(partitions: Sequence[Days], config: EstimateConfig) -> SplitPoint:
+def estimate_split_point(partitions: Sequence[Days]) -> SplitPoint:
     """The split point from the daily rows of partitions, each up to its age today."""
-    closed = [partition for partition in partitions if is_closed(partition, config)]
-    if len(closed) >= config.closed_partitions:
-        last_days = [split_day(partition, config.late_share) for partition in closed]
-        day = int(np.quantile(last_days, config.quantile, method="higher"))
-        reason = (
-            f"in {config.quantile:.0%} of {len(closed)} closed partitions at most {config.late_share:.0%} of "
-            f"the rows arrived after day {day}"
-        )
-        return SplitPoint(EstimateMethod.CLOSED_PARTITIONS, reason, day=day)
-    old = [partition for partition in partitions if len(partition) >= config.fit_days and partition.sum() > 0]
+    closed = [partition for partition in partitions if is_closed(partition)]
+    if len(closed) >= _CLOSED_PARTITIONS:
+        last_days = [split_day(partition) for partition in closed]
+        day = int(np.quantile(last_days, _QUANTILE, method="higher"))
+        return SplitPoint(EstimateMethod.CLOSED_PARTITIONS, day=day)
+    old = [partition for partition in partitions if len(partition) >= _FIT_DAYS and partition.sum() > 0]
     if old:
-        day = power_fit_day(old, config)
-        reason = f"power law fitted to the daily rows of {len(old)} partitions, {len(closed)} of them closed"
-        return SplitPoint(EstimateMethod.POWER_FIT, reason, day=day)
-    reason = f"no partition was written for {config.fit_days} days yet, {len(closed)} are closed"
-    return SplitPoint(EstimateMethod.TOO_FEW_DAYS, reason)
+        return SplitPoint(EstimateMethod.POWER_FIT, day=power_fit_day(old))
+    return SplitPoint(EstimateMethod.TOO_FEW_DAYS)
 
 
-def is_closed(days: Days, config: EstimateConfig) -> bool:
+def is_closed(days: Days) -> bool:
     """True if hardly any row arrived lately."""
-    quiet = max(config.quiet_days, int(len(days) * config.quiet_part))
-    return (
-        len(days) > quiet and bool(days[-quiet:].sum() <= config.quiet_share * days.sum()) and days.sum() > 0
-    )
+    quiet = max(_QUIET_DAYS, int(len(days) * QUIET_PART))
+    return len(days) > quiet and bool(days[-quiet:].sum() <= _QUIET_SHARE * days.sum()) and days.sum() > 0
 
 
-def split_day(days: Days, late_share: float) -> int:
-    """The first day from which on at most that share of the rows arrives."""
+def split_day(days: Days) -> int:
+    """The first day from which on at most `LATE_SHARE` of the rows arrives."""
     late = days.sum() - np.concatenate([[0.0], np.cumsum(days)])
-    return int(np.flatnonzero(late <= late_share * days.sum() + 1e-9)[0])
+    return int(np.flatnonzero(late <= LATE_SHARE * days.sum() + 1e-9)[0])
 
 
-def power_fit_day(partitions: Sequence[Days], config: EstimateConfig) -> int:
+def power_fit_day(partitions: Sequence[Days]) -> int:
     """The split day by a power law that goes on with the tail of the daily rows, up to the horizon."""
     curve = _typical_days(partitions)
     seen = len(curve)
-    horizon = max(config.horizon, seen)
+    horizon = max(_HORIZON, seen)
     # So few rows a day that they do not move the split day stand for none, which has no logarithm.
-    floor = config.late_share / (10 * horizon)
+    floor = LATE_SHARE / (10 * horizon)
     slope, level = _theil_sen(*_tail_points(curve / curve.sum(), floor))
     ahead = np.exp(level + slope * np.log(np.arange(seen, horizon) + 1.0))
-    return split_day(np.concatenate([curve / curve.sum(), ahead]), config.late_share)
+    return split_day(np.concatenate([curve / curve.sum(), ahead]))
 
 
 def _typical_days(partitions: Sequence[Days]) -> Days:

@@ -9,7 +9,6 @@ import pytest
 from benchmarks.ingest_split import GOAL, PATTERNS, simulate
 from hudisql.ingest.split.estimate import (
     INCREMENTS,
-    EstimateConfig,
     EstimateMethod,
     choose_split_point,
     daily_rows,
@@ -19,7 +18,6 @@ from hudisql.ingest.split.estimate import (
 )
 from hudisql.ingest.split.split_option import SplitKind, SplitOption
 
-CONFIG = EstimateConfig()
 LARGE = 1 << 40
 
 
@@ -37,53 +35,51 @@ def _partition(*days: int, quiet: int = 0) -> np.ndarray:
 
 
 def test_the_split_day_leaves_at_most_the_late_share() -> None:
-    assert split_day(_partition(50, 30, 18, 2), 0.02) == 3
-    assert split_day(_partition(50, 30, 17, 3), 0.02) == 4
-    assert split_day(_partition(100), 0.02) == 1
-    assert split_day(_partition(99, quiet=7), 0.02) == 1
+    assert split_day(_partition(50, 30, 18, 2)) == 3
+    assert split_day(_partition(50, 30, 17, 3)) == 4
+    assert split_day(_partition(100)) == 1
+    assert split_day(_partition(99, quiet=7)) == 1
 
 
 def test_a_partition_is_closed_once_it_was_quiet_for_a_part_of_its_age() -> None:
-    assert not is_closed(_partition(5, quiet=2), CONFIG)
-    assert is_closed(_partition(5, quiet=3), CONFIG)
-    assert is_closed(_partition(*[5] * 30, quiet=9), CONFIG)
-    assert not is_closed(_partition(*[5] * 30, quiet=8), CONFIG)
-    assert is_closed(_partition(1000, 0, 0, 1, quiet=1), CONFIG)
-    assert not is_closed(_partition(0, quiet=9), CONFIG)
+    assert not is_closed(_partition(5, quiet=2))
+    assert is_closed(_partition(5, quiet=3))
+    assert is_closed(_partition(*[5] * 30, quiet=9))
+    assert not is_closed(_partition(*[5] * 30, quiet=8))
+    assert is_closed(_partition(1000, 0, 0, 1, quiet=1))
+    assert not is_closed(_partition(0, quiet=9))
 
 
 def test_the_quantile_of_closed_partitions_is_taken_once_there_are_ten() -> None:
     closed = [_partition(*[10] * days, quiet=20) for days in (1, 1, 1, 1, 1, 2, 2, 2, 9, 9)]
-    found = estimate_split_point([*closed, _partition(1, 1)], CONFIG)
+    found = estimate_split_point([*closed, _partition(1, 1)])
     assert (found.method, found.day) == (EstimateMethod.CLOSED_PARTITIONS, 9)
-    assert found.reason == "in 80% of 10 closed partitions at most 2% of the rows arrived after day 9"
     # Two late ones of eleven are no longer in the quantile.
-    assert estimate_split_point([*closed, closed[0]], CONFIG).day == 2
-    assert estimate_split_point(closed[1:], CONFIG).method is EstimateMethod.POWER_FIT
+    assert estimate_split_point([*closed, closed[0]]).day == 2
+    assert estimate_split_point(closed[1:]).method is EstimateMethod.POWER_FIT
 
 
 def test_a_backfill_hardly_moves_the_fit() -> None:
     plain = np.round(100_000 * np.exp(-np.arange(25) / 2))
     backfilled = plain + np.where(np.arange(25) == 12, 15_000, 0)
-    days = [estimate_split_point([each], CONFIG).day for each in (plain, backfilled)]
+    days = [estimate_split_point([each]).day for each in (plain, backfilled)]
     assert days[0] in (8, 9)
     # The rows that were seen on day 12 count, the fit goes on as before.
     assert days[1] == 13
 
 
 def test_too_few_days_say_no_day() -> None:
-    found = estimate_split_point([_partition(5, 3, 1)], CONFIG)
+    found = estimate_split_point([_partition(5, 3, 1)])
     assert (found.method, found.day, found.is_due(1_000, 1 << 60)) == (
         EstimateMethod.TOO_FEW_DAYS,
         None,
         False,
     )
-    assert found.reason == "no partition was written for 20 days yet, 0 are closed"
-    assert estimate_split_point([], CONFIG).method is EstimateMethod.TOO_FEW_DAYS
+    assert estimate_split_point([]).method is EstimateMethod.TOO_FEW_DAYS
 
 
 def test_all_rows_on_the_first_day_of_a_fit() -> None:
-    assert estimate_split_point([_partition(100, quiet=30)], CONFIG).day == 1
+    assert estimate_split_point([_partition(100, quiet=30)]).day == 1
 
 
 INCREMENT_ROWS = pa.table([["a", "b", "a", "a"], [0, 0, 2, 2], [5, 7, 1, 2]], schema=INCREMENTS)
