@@ -64,15 +64,13 @@ class ServicePrincipal:
         return f"{self.service}/{host}@{self.realm}" if self.realm else f"{self.service}@{host}"
 
 
-def parse_principal(principal: str, default_service: str = "hive") -> ServicePrincipal:
+def parse_principal(principal: str) -> ServicePrincipal:
     """`service/host@REALM`, where `_HOST` or no host is that of the address. Raises SettingsError."""
     before, _, realm = principal.partition("@")
     service, _, host = before.partition("/")
     if principal and not service:
         raise SettingsError(f"bad Kerberos principal {principal!r}", hint="write service/host@REALM")
-    return ServicePrincipal(
-        service or default_service, None if host in ("", "_HOST") else host, realm or None
-    )
+    return ServicePrincipal(service or "hive", None if host in ("", "_HOST") else host, realm or None)
 
 
 def check_kerberos_package() -> None:

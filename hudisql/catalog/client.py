@@ -239,11 +239,11 @@ class MetastoreClient:
                 )
             )
 
-    def drop_table(self, database: str, name: str, *, delete_data: bool = False) -> bool:
-        """Remove the entry; its files stay unless `delete_data`. False if there is none."""
+    def drop_table(self, database: str, name: str) -> bool:
+        """Remove the entry; its files stay. False if there is none."""
         with _translated(f"drop table {database}.{name}"):
             dropped = self._find(
-                lambda client: client.drop_table(database.lower(), name.lower(), delete_data) or True
+                lambda client: client.drop_table(database.lower(), name.lower(), False) or True
             )
         return dropped is not None
 
@@ -263,21 +263,14 @@ class MetastoreClient:
             raise NoSuchTableError(f"there is no table {database}.{name}")
         return sorted(names)
 
-    def list_partitions(
-        self, database: str, name: str, filter: str | None = None
-    ) -> list[MetastorePartition]:
-        """All partitions with values and locations, or those for which Hive's `filter` text holds.
+    def list_partitions(self, database: str, name: str) -> list[MetastorePartition]:
+        """All partitions with values and locations.
 
         Fetched in batches, so that a table of any size fits the server's limits. Raises NoSuchTableError,
         MetastoreError.
         """
         database, name = database.lower(), name.lower()
         with _translated(f"list partitions of {database}.{name}"):
-            if filter is not None:
-                found = self._connection.call(
-                    lambda client: client.get_partitions_by_filter(database, name, filter, -1)
-                )
-                return [thrift_values.partition_from_thrift(partition) for partition in found]
             partitions: list[MetastorePartition] = []
             for names in _batches(self.list_partition_names(database, name), _READ_BATCH):
                 found = self._connection.call(methodcaller("get_partitions_by_names", database, name, names))

@@ -99,14 +99,12 @@ def acquire_embedded_metastore(
     return EmbeddedMetastore(f"thrift://127.0.0.1:{port}", directory, users_lock)
 
 
-def start_embedded_metastore(
-    warehouse: str | Path, *, java_options: Sequence[str] = (), start_timeout: float = START_TIMEOUT_SECONDS
-) -> MetastoreStatus:
+def start_embedded_metastore(warehouse: str | Path, *, java_options: Sequence[str] = ()) -> MetastoreStatus:
     """Start the warehouse's metastore (or find it) and keep it running without users until it is stopped.
 
     Raises MetastoreUnavailableError, SettingsError.
     """
-    with acquire_embedded_metastore(warehouse, java_options=java_options, start_timeout=start_timeout):
+    with acquire_embedded_metastore(warehouse, java_options=java_options):
         deadline = time.monotonic() + 10
         while not (status := embedded_metastore_status(warehouse)).kept and time.monotonic() < deadline:
             # Repeated, because a watcher that is just starting may not listen yet.

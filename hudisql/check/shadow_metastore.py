@@ -118,9 +118,8 @@ class ShadowMetastore:
             self.drop_table(table.database, name)
         self.create_table(table)
 
-    def drop_table(self, database: str, name: str, *, delete_data: bool = False) -> bool:
+    def drop_table(self, database: str, name: str) -> bool:
         """Remove an entry."""
-        del delete_data
         key = (database, name)
         self.dropped.add(key)
         self.opaque.discard(key)

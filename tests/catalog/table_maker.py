@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from operator import methodcaller
 from pathlib import Path
 
 import pyarrow as pa
 
+from hudisql.catalog.client import MetastoreClient
 from hudisql.format.paths.partition_metadata import PartitionMetadata, render_partition_metadata
 from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.table_properties import render_table_properties
@@ -86,3 +88,9 @@ class TableMaker:
 
     def open(self) -> HudiTable:
         return open_at(self.base_path)
+
+
+def values_where(client: MetastoreClient, database: str, name: str, condition: str) -> list[tuple[str, ...]]:
+    """The values of the partitions for which the metastore itself finds that Hive's condition holds."""
+    found = client._connection.call(methodcaller("get_partitions_by_filter", database, name, condition, -1))
+    return [tuple(partition.values) for partition in found]

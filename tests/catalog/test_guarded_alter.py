@@ -27,7 +27,7 @@ SCHEMA = pa.schema([("id", pa.string()), ("fare", pa.float64())])
 def forgotten(client: MetastoreClient, database: str) -> Iterator[None]:
     """Workers of other tests would take what is left for a bad declaration."""
     yield
-    client.drop_table(database, "made", delete_data=False)
+    client.drop_table(database, "made")
 
 
 class InterruptedClient(MetastoreClient):

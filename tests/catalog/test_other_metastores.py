@@ -35,7 +35,7 @@ from hudisql.errors import (
     TableLockedError,
 )
 from tests.catalog.metastores.server import OtherMetastore, metastore_on_postgres, other_metastore
-from tests.catalog.table_maker import TableMaker
+from tests.catalog.table_maker import TableMaker, values_where
 
 pytestmark = [pytest.mark.hms, pytest.mark.oracle]
 ON_POSTGRES = "4.0.1 on PostgreSQL"
@@ -235,8 +235,7 @@ def test_partitions_come_and_go(metastore: OtherMetastore, client: MetastoreClie
     assert len(client.list_partition_names(database, "plain")) == len(partitions)
     listed = {found.values: found.location for found in client.list_partitions(database, "plain")}
     assert listed == {partition.values: partition.location for partition in partitions}
-    some = client.list_partitions(database, "plain", 'p = "0007"')
-    assert [found.values for found in some] == [("0007",)]
+    assert values_where(client, database, "plain", 'p = "0007"') == [("0007",)]
     found = client.find_partitions(table, [("a/b",), ("absent",), ("0001",)])
     assert {each.values for each in found} == {("a/b",), ("0001",)}
     moved = [replace(each, location=f"file:{directory}/moved") for each in found]

@@ -104,4 +104,4 @@ def _remove(context: Context, plan: RevertPlan) -> None:
         run_removal(context, plan.rollback.removal)
     staged = context.metastore.get_table(names.database, names.staged)
     if staged is not None and MIGRATION_PROPERTY in staged.parameters:
-        context.metastore.drop_table(names.database, names.staged, delete_data=False)
+        context.metastore.drop_table(names.database, names.staged)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from hudisql.bootstrap.blockers import name_some
 from hudisql.bootstrap.lease.target_state import ROLLBACK_FILE, TargetState
@@ -28,8 +27,6 @@ from hudisql.table.hudi_table import HudiTable
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-
-_DELETE_THREADS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +106,7 @@ def run_removal(context: Context, plan: TableRemovalPlan) -> None:
             storage.delete_file(entry.path)
     # The table's own entry goes last: repeating a killed DROP TABLE needs it.
     for database, name in reversed(plan.entries):
-        context.metastore.drop_table(database, name, delete_data=False)
+        context.metastore.drop_table(database, name)
     others = [entry for entry in storage.list_directory(base_path) if entry.path != timeline]
     storage.delete_directory(timeline if others else base_path)
 
@@ -235,6 +232,4 @@ def _remove(storage: Storage, base_path: str, removal: DirectoryRemoval) -> None
         return
     # A symbolic link may lead out of the table: such files are not the table's.
     root = storage.resolve(base_path)
-    own = [file.path for file in removal.files if is_inside(storage.resolve(file.path), root)]
-    with ThreadPoolExecutor(_DELETE_THREADS) as pool:
-        list(pool.map(storage.delete_file, own))
+    storage.delete_files([file.path for file in removal.files if is_inside(storage.resolve(file.path), root)])

@@ -76,7 +76,7 @@ def take_apart(node: AvroNode, array: pa.Array, parts: ColumnParts) -> None:
     elif node.kind == LOOP:
         _take_list_apart(node, array, part, parts)
     elif node.kind in (BYTES, FIXED):
-        offsets = _raw(array, 1, np.int32, count + 1).astype(np.int64)
+        offsets = _raw(array, np.int32, count + 1).astype(np.int64)
         text = array.buffers()[2]
         if text is not None:
             part.text = np.frombuffer(text, np.uint8)[offsets[0] : offsets[-1]]
@@ -85,23 +85,23 @@ def take_apart(node: AvroNode, array: pa.Array, parts: ColumnParts) -> None:
         indices = pc.index_in(array, value_set=pa.array(node.symbols, pa.string()))
         part.values = pc.fill_null(indices, 0).to_numpy(zero_copy_only=False)
     elif node.kind in (FIXED_DECIMAL, BYTES_DECIMAL):
-        pairs = _raw(array, 1, np.int64, 2 * count, per_slot=2)
+        pairs = _raw(array, np.int64, 2 * count, per_slot=2)
         part.values, part.wide = pairs[0::2], pairs[1::2]
     elif node.kind == BOOLEAN:
         part.values = _bytes_of(pc.fill_null(array, False))
     elif node.kind == FLOAT:
-        part.values = _raw(array, 1, np.uint32, count)
+        part.values = _raw(array, np.uint32, count)
     elif node.kind == DOUBLE:
-        part.values = _raw(array, 1, np.int64, count)
+        part.values = _raw(array, np.int64, count)
     else:
         narrow = pa.types.is_int32(array.type) or pa.types.is_date32(array.type)
-        part.values = _raw(array, 1, np.int32 if narrow else np.int64, count)
+        part.values = _raw(array, np.int32 if narrow else np.int64, count)
         if node.factor != 1:
             part.values = part.values // node.factor
 
 
 def _take_list_apart(node: AvroNode, array: pa.Array, part: ColumnPart, parts: ColumnParts) -> None:
-    offsets = _raw(array, 1, np.int32, len(array) + 1).astype(np.int64)
+    offsets = _raw(array, np.int32, len(array) + 1).astype(np.int64)
     first, items = int(offsets[0]), int(offsets[-1] - offsets[0])
     part.offsets = offsets - first
     # The items of null lists are never walked, so they may stay.
@@ -114,9 +114,9 @@ def _struct_child(array: pa.StructArray, number: int) -> pa.Array:
     return array.field(number)
 
 
-def _raw(array: pa.Array, number: int, kind: Any, count: int, per_slot: int = 1) -> npt.NDArray[Any]:
-    """A buffer of the array as numbers, from the array's own first slot on."""
-    buffer = array.buffers()[number]
+def _raw(array: pa.Array, kind: Any, count: int, per_slot: int = 1) -> npt.NDArray[Any]:
+    """The second buffer of the array as numbers, from the array's own first slot on."""
+    buffer = array.buffers()[1]
     if buffer is None or not buffer.size:
         return np.zeros(count, kind)
     first = array.offset * per_slot

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 from hudisql.config.config_key import split_names
 from hudisql.errors import InvalidArgumentError, NoSuchPathError
@@ -16,6 +16,8 @@ from hudisql.format.timeline.instant import COMMIT, COMPACTION
 from hudisql.options.table_call import find_table, open_table_call
 from hudisql.procedures.registry import (
     Arguments,
+    Int,
+    Long,
     TableArguments,
     parameter,
     path_parameter,
@@ -39,7 +41,7 @@ class RunCompactionArguments(Arguments):
     op: str = parameter(help="schedule, execute, or scheduleAndExecute, of which run is the older name")
     table: str | None = table_parameter()
     path: str | None = path_parameter()
-    timestamp: Annotated[int, "long"] | None = parameter(
+    timestamp: Long | None = parameter(
         None, help="instant time of the one pending compaction to execute, whatever op says"
     )
     options: str | None = parameter(None, help="settings for this call, as key=value, separated by commas")
@@ -61,7 +63,7 @@ class CompactionRow:
     """A compaction: its instant time, how many file slices it merges, and its state."""
 
     timestamp: str
-    operation_size: Annotated[int, "int"]
+    operation_size: Int
     state: str
 
 

@@ -119,7 +119,7 @@ def run_drop(context: Context, plan: TableDropPlan) -> None:
     """
     # The named entry goes last: a killed DROP is completed by running it again.
     for entry in reversed(plan.entries):
-        context.metastore.drop_table(entry.database, entry.name, delete_data=False)
+        context.metastore.drop_table(entry.database, entry.name)
         files = "there are no files" if loses_files_when_dropped(entry) else "the files stay"
         context.console.info(
             f"{entry.full_name}: the metastore entry is dropped, {files} in {entry.location}"

@@ -62,43 +62,40 @@ def apply_changes(
     operation_type: str,
     options: WriteOptions,
     *,
-    schema: pa.Schema | None = None,
     begun: Begun | None = None,
 ) -> WriteResult:
     """Write `changes` (columns of `change_schema`, perhaps COMBINED) as one commit.
 
-    The changes are evaluated once. Few changes of small file slices are written on the driver. `schema`
-    becomes the table's schema; by default it does not change. `begun`: see `commit_files`. Raises
-    WriteRefusedError, WriteConflictError, UnsupportedTableError, StorageError, and Spark's own exceptions;
-    the table is then as before.
+    The changes are evaluated once. Few changes of small file slices are written on the driver. `begun`:
+    see `commit_files`. Raises WriteRefusedError, WriteConflictError, UnsupportedTableError, StorageError, and
+    Spark's own exceptions; the table is then as before.
     """
-    schema = schema or table.schema
     few = changes if isinstance(changes, pa.Table) else collect_few_rows(changes)
     if few is None:
         assert not isinstance(changes, pa.Table)
         cached = cache_many_rows(_with_index_columns(changes, table, options))
-        return _apply_cached(spark, table, cached, operation_type, options, schema, begun)
+        return _apply_cached(spark, table, cached, operation_type, options, begun)
     if not few.num_rows:
-        return _commit_no_change(table, operation_type, schema, options)
+        return _commit_no_change(table, operation_type, options)
     paths = PartitionPaths(table, options.key_generator)
-    counted = profile_few_changes(table, few, schema, options, paths)
+    counted = profile_few_changes(table, few, table.schema, options, paths)
     check_not_clustered(table, counted.changed)
     if not is_small(table, counted, options, paths):
         held = few_cached_rows(spark, few, spark_struct(few.schema) if few is changes else changes.schema)
         if options.key_generator is not None or options.index.buckets is not None:
             held = cache_many_rows(_with_index_columns(held.frame, table, options))
-        return _apply_cached(spark, table, held, operation_type, options, schema, begun)
+        return _apply_cached(spark, table, held, operation_type, options, begun)
 
     def write(commit: OpenCommit) -> list[WrittenFile]:
         paths = PartitionPaths(commit.table, options.key_generator)
-        files = write_few_changes(commit, counted, schema, options, paths, calendar_settings(spark))
+        files = write_few_changes(commit, counted, table.schema, options, paths, calendar_settings(spark))
         _refuse_repeated_keys(table, files)
         return files
 
     result = commit_files(
         table,
         operation_type,
-        schema,
+        table.schema,
         write,
         concurrency=options.concurrency,
         changed=counted.changed,
@@ -110,16 +107,14 @@ def apply_changes(
     return replace(result, combined=result.combined + counted.combined)
 
 
-def _commit_no_change(
-    table: HudiTable, operation_type: str, schema: pa.Schema, options: WriteOptions
-) -> WriteResult:
+def _commit_no_change(table: HudiTable, operation_type: str, options: WriteOptions) -> WriteResult:
     """A commit of only the checkpoint, if there is one."""
     if options.checkpoint is None:
         return WriteResult(None)
     return commit_files(
         table,
         operation_type,
-        schema,
+        table.schema,
         lambda _: [],
         concurrency=options.concurrency,
         checkpoint=options.checkpoint,
@@ -144,18 +139,17 @@ def _apply_cached(
     cached: CachedRows,
     operation_type: str,
     options: WriteOptions,
-    schema: pa.Schema,
     begun: Begun | None,
 ) -> WriteResult:
     try:
         counted = count_changes(cached.frame, table)
         if not counted.rows:
-            return _commit_no_change(table, operation_type, schema, options)
+            return _commit_no_change(table, operation_type, options)
         result = commit_files(
             table,
             operation_type,
-            schema,
-            lambda commit: _write_files(spark, commit, cached.frame, counted, options, schema),
+            table.schema,
+            lambda commit: _write_files(spark, commit, cached.frame, counted, options, table.schema),
             concurrency=options.concurrency,
             changed=counted.changed,
             checkpoint=options.checkpoint,

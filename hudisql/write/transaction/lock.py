@@ -26,6 +26,7 @@ from hudisql.errors import (
 from hudisql.storage import Storage, join
 from hudisql.write.transaction.heartbeat import Heartbeat, start_heartbeat
 from hudisql.write.transaction.lock_file import (
+    HOLDER_TIMEOUT_MS,
     LockFile,
     clock_time,
     new_content,
@@ -36,8 +37,6 @@ from hudisql.write.transaction.process_identity import this_process
 
 LOCK_FILE: Final = "lock"
 _MS_PER_MINUTE: Final = 60_000
-HOLDER_TIMEOUT_MS: Final = 600_000
-"""The time without a heartbeat after which the lock of a holder that is not stopped counts as abandoned."""
 _RENEWAL_MS: Final = 60_000
 _POLL_GROWTH: Final = 1.5
 _LONGEST_POLL_SECONDS: Final = 1.0
@@ -193,7 +192,7 @@ class FileSystemLock:
         if lock_file is not None and not self._was_abandoned(lock_file):
             return False
         if lock_file is not None:
-            remove_lock_file(self.storage, lock_file, HOLDER_TIMEOUT_MS)
+            remove_lock_file(self.storage, lock_file)
         return self._is_created()
 
     def _is_created(self) -> bool:
@@ -271,7 +270,7 @@ class FileSystemLock:
             # A waiter on another host may be removing it.
             lock_file = read_lock_file(self.storage, self.lock_path)
             if lock_file is not None and lock_file.content == mine.content:
-                remove_lock_file(self.storage, lock_file, HOLDER_TIMEOUT_MS)
+                remove_lock_file(self.storage, lock_file)
         elif self._content() == mine.content:
             self.storage.delete_file(self.lock_path)
 

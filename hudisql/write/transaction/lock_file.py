@@ -21,6 +21,8 @@ from hudisql.write.transaction.process_identity import ProcessIdentity, parse_id
 
 _IDENTITY: Final = "hudisql"
 _MOST_CLAIMS: Final = 100
+HOLDER_TIMEOUT_MS: Final = 600_000
+"""The time without a heartbeat after which the lock of a holder that is not stopped counts as abandoned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +95,13 @@ def read_lock_file(storage: Storage, path: str) -> LockFile | None:
         return None
 
 
-def remove_lock_file(storage: Storage, lock: LockFile, timeout_ms: int) -> None:
+def remove_lock_file(storage: Storage, lock: LockFile) -> None:
     """Remove the file that was read, never a later one; does nothing if another waiter is removing it.
 
     The heartbeat file is removed, too. The claim of a dead waiter is ignored, on another host after
-    `timeout_ms`. Raises StorageError.
+    `HOLDER_TIMEOUT_MS`. Raises StorageError.
     """
-    claimed = _claim(storage, lock, timeout_ms)
+    claimed = _claim(storage, lock)
     if claimed is None:
         return
     own_paths = [lock.claim_path(number) for number in range(claimed + 1)]
@@ -111,7 +113,7 @@ def remove_lock_file(storage: Storage, lock: LockFile, timeout_ms: int) -> None:
         storage.delete_files(own_paths)
 
 
-def _claim(storage: Storage, lock: LockFile, timeout_ms: int) -> int | None:
+def _claim(storage: Storage, lock: LockFile) -> int | None:
     """The number of this waiter's claim; None while another waiter has a claim."""
     for number in range(_MOST_CLAIMS):
         try:
@@ -119,14 +121,14 @@ def _claim(storage: Storage, lock: LockFile, timeout_ms: int) -> int | None:
             return number
         except PathExistsError:
             claim = read_lock_file(storage, lock.claim_path(number))
-            if claim is None or not _was_abandoned(claim, timeout_ms):
+            if claim is None or not _was_abandoned(claim):
                 return None
     return None
 
 
-def _was_abandoned(claim: LockFile, timeout_ms: int) -> bool:
+def _was_abandoned(claim: LockFile) -> bool:
     has_ended = None if claim.holder is None else claim.holder.has_ended
-    return claim.age_ms > timeout_ms if has_ended is None else has_ended
+    return claim.age_ms > HOLDER_TIMEOUT_MS if has_ended is None else has_ended
 
 
 def clock_time(seconds: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -294,6 +295,6 @@ def test_the_metastore_moves_directories_of_managed_tables_only(plain, name):
         assert renamed.location.endswith("_new") is moves
         locations = [each.location for each in plain.metastore.list_partitions("store", renamed.name)]
         assert all(f"{entry.name}_new/" in location for location in locations) is moves
-        assert plain.metastore.drop_table("store", renamed.name, delete_data=True)
+        plain.metastore._connection.call(methodcaller("drop_table", "store", renamed.name, True))
         assert directory.exists() is not moves
         assert not Path(f"{directory}_new").exists()

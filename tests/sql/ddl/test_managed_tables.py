@@ -180,7 +180,7 @@ def test_a_renamed_table_stays_managed(session: Session, home: Path) -> None:
 def test_a_table_that_lies_there_is_not_adopted(session: Session, home: Path) -> None:
     make(session)
     session.sql("INSERT INTO managed.t VALUES (1, 'a')")
-    session.context.metastore.drop_table("managed", "t", delete_data=False)
+    session.context.metastore.drop_table("managed", "t")
     for text in (f"{COLUMNS} TBLPROPERTIES (primaryKey = 'id')", "USING hudi AS SELECT 2 AS id, 'b' AS dt"):
         with pytest.raises(TableExistsError, match="already") as refused:
             session.sql(f"CREATE TABLE managed.t {text}")

@@ -28,13 +28,17 @@ from hudisql.errors import (
 from hudisql.storage import Storage
 from hudisql.write.transaction import concurrency as co
 from hudisql.write.transaction.lock import (
-    HOLDER_TIMEOUT_MS,
     FileSystemLock,
     InProcessLock,
     LockRetryPolicy,
     hold_lock,
 )
-from hudisql.write.transaction.lock_file import new_content, read_lock_file, remove_lock_file
+from hudisql.write.transaction.lock_file import (
+    HOLDER_TIMEOUT_MS,
+    new_content,
+    read_lock_file,
+    remove_lock_file,
+)
 from hudisql.write.transaction.process_identity import (
     ProcessIdentity,
     parse_identity,
@@ -324,7 +328,7 @@ def test_of_two_waiters_that_find_a_dead_holder_none_removes_the_lock_of_the_nex
     slow = read_lock_file(STORAGE, str(tmp_path / "lock"))
     assert slow is not None
     with hold_lock(_default(tmp_path), BRIEFLY) as held:
-        remove_lock_file(STORAGE, slow, HOLDER_TIMEOUT_MS)
+        remove_lock_file(STORAGE, slow)
         held.check()
         assert [path.name for path in tmp_path.iterdir()] == ["lock"]
 
