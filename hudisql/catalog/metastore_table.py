@@ -96,8 +96,6 @@ class MetastoreDatabase:
 
     name: str
     location: str | None
-    description: str | None = None
-    parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

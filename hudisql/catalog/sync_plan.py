@@ -129,7 +129,6 @@ class EntrySync:
 class SyncPlan:
     """All differences between a table and the metastore; `describe` prints them as DDL."""
 
-    base_path: str
     database: str
     creates_database: bool
     entries: tuple[EntrySync, ...]
@@ -233,7 +232,7 @@ def plan_sync(
         entries.append(
             _plan_partitions(table, entry, changed, existing.partitions.get(kind.name, ()), complete=complete)
         )
-    return SyncPlan(table.base_path, database.lower(), not existing.database_exists, tuple(entries))
+    return SyncPlan(database.lower(), not existing.database_exists, tuple(entries))
 
 
 def _with_meta_columns_of(existing: ExistingEntries, options: SyncOptions) -> SyncOptions:

@@ -106,9 +106,7 @@ def is_acquired(response: Any) -> bool:
 
 def database_from_thrift(database: Any) -> MetastoreDatabase:
     """A Thrift Database as a value."""
-    return MetastoreDatabase(
-        database.name, database.locationUri, database.description, dict(database.parameters or {})
-    )
+    return MetastoreDatabase(database.name, database.locationUri)
 
 
 def table_from_thrift(table: Any) -> MetastoreTable:

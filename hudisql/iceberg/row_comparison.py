@@ -46,7 +46,6 @@ class ComparisonTask:
 class SliceSums:
     """The sums of a slice's rows in the Hudi table (None if it cannot be read), and what differs."""
 
-    partition_path: str
     sums: RowSums | None
     problem: PublicationProblem | None
 
@@ -149,9 +148,9 @@ def _compare(task: ComparisonTask, published_slice: PublishedSlice) -> SliceSums
     except HudisqlError as error:
         kind = SOURCE_CHANGED if published_slice.file_slice.is_bootstrapped else FILE_UNREADABLE
         detail = f"the Hudi table cannot read it: {error.message}"
-        return SliceSums(partition, None, PublicationProblem(kind, partition, published_slice.path, detail))
+        return SliceSums(None, PublicationProblem(kind, partition, published_slice.path, detail))
     if not task.reads_iceberg:
-        return SliceSums(partition, of_table, None)
+        return SliceSums(of_table, None)
     data = [file for file in (published_slice.data, *published_slice.rows) if file is not None]
     try:
         published = sum_rows(
@@ -160,10 +159,10 @@ def _compare(task: ComparisonTask, published_slice: PublishedSlice) -> SliceSums
     except (HudisqlError, pa.ArrowException, KeyError) as error:
         detail = f"an Iceberg reader cannot read its files: {error}"
         return SliceSums(
-            partition, of_table, PublicationProblem(FILE_UNREADABLE, partition, published_slice.path, detail)
+            of_table, PublicationProblem(FILE_UNREADABLE, partition, published_slice.path, detail)
         )
     problem = None
     if published != of_table:
         detail = f"its published files: {published.first_difference(of_table, names)}"
         problem = PublicationProblem(ROWS_DIFFER, partition, published_slice.path, detail)
-    return SliceSums(partition, of_table, problem)
+    return SliceSums(of_table, problem)

@@ -132,7 +132,7 @@ def test_databases_come_and_go(client: MetastoreClient, database: str, tmp_path:
     assert not client.create_database(database)
     found = client.get_database(database)
     assert found is not None
-    assert (found.name, found.location, found.description) == (database, f"file:{tmp_path}/db", "for a test")
+    assert (found.name, found.location) == (database, f"file:{tmp_path}/db")
     client.create_table(_table(database, tmp_path))
     with pytest.raises(MetastoreError, match="not empty"):
         client.drop_database(database)

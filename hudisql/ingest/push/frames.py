@@ -97,11 +97,6 @@ class Frame:
     payload: bytes
 
     @property
-    def table(self) -> str:
-        """The table, `database.table`."""
-        return self.header.table
-
-    @property
     def sequence(self) -> int:
         """The number under which the client's push was acknowledged."""
         return self.header.sequence

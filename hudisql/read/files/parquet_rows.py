@@ -93,16 +93,6 @@ class ParquetRows:
         return int(self._metadata.num_rows)
 
     @property
-    def row_groups(self) -> int:
-        """The number of row groups."""
-        return int(self._metadata.num_row_groups)
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """The names of the file's own top-level columns."""
-        return tuple(self._physical.names)
-
-    @property
     def physical_schema(self) -> pa.Schema:
         """The file's own columns in the types that it stores."""
         return self._physical

@@ -129,12 +129,10 @@ _OF_RINGS: Final[Mapping[ConfigKey[str], tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ClusteringResult:
-    """A completed clustering: its instant time, the file groups it replaced, and the files it wrote."""
+    """A completed clustering: how many file groups it replaced, and how many files it wrote."""
 
-    instant_time: str
     replaced: int
     files: int
-    bytes: int
 
 
 def clustering_options(config: HudiConfig) -> ClusteringOptions:
@@ -265,7 +263,7 @@ def run_clustering(
         give_up_run(table, inflight, heartbeat)
         raise
     replaced = sum(len(group.slices) for group in plan.groups)
-    return ClusteringResult(instant_time, replaced, len(files), sum(file.bytes for file in files))
+    return ClusteringResult(replaced, len(files))
 
 
 def pending_clusterings(table: HudiTable) -> list[str]:

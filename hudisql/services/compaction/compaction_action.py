@@ -120,11 +120,10 @@ class CompactionOptions:
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult:
-    """A completed compaction: its instant time, the slices it merged, and the files it wrote."""
+    """A completed compaction: its instant time, the slices it merged, and the bytes it wrote."""
 
     instant_time: str
     operations: int
-    files: int
     bytes: int
 
 
@@ -242,7 +241,7 @@ def run_compaction(
     except BaseException:
         give_up_run(table, inflight, heartbeat)
         raise
-    return CompactionResult(instant_time, len(plan.operations), len(files), sum(file.bytes for file in files))
+    return CompactionResult(instant_time, len(plan.operations), sum(file.bytes for file in files))
 
 
 def _last_compaction(timeline: Timeline) -> str:

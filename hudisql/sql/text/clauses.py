@@ -70,7 +70,6 @@ class InsertClauses:
     """
 
     prefix: SourceSpan | None
-    target: TargetClause
     overwrite: bool
     partition: tuple[tuple[str, SourceSpan | None], ...]
     columns: tuple[str, ...] | None
@@ -154,7 +153,7 @@ def read_insert(
     if not overwrite:
         reader.expect("INTO")
     reader.skip("TABLE")
-    target = TargetClause(reader.name(), None)
+    reader.name()
     partition = reader.partition() if reader.skip("PARTITION") else ()
     if reader.skip("IF"):
         reader.fail("IF NOT EXISTS is not supported on a Hudi table")
@@ -162,7 +161,7 @@ def read_insert(
         reader.fail("REPLACE WHERE is not supported on a Hudi table: DELETE, then INSERT")
     by_name = reader.skip("BY", "NAME")
     columns = None if by_name else reader.columns()
-    return InsertClauses(prefix, target, overwrite, partition, columns, by_name, reader.query())
+    return InsertClauses(prefix, overwrite, partition, columns, by_name, reader.query())
 
 
 def read_merge(

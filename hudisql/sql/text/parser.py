@@ -320,7 +320,7 @@ class _Parser(StatementCursor):
         if self.word() in ("DATABASE", "SCHEMA", "FUNCTION", "CATALOG", "PROCEDURE", "NAMESPACE"):
             return st.PassThroughStatement(self.text, f"DESCRIBE {self.word()}")
         if self.skip("QUERY") or self.word() in _QUERY_HEADS - {"TABLE"} | {"WITH", "FROM"}:
-            return st.DescribeQueryStatement(self.text, self.tail(self.at))
+            return st.DescribeQueryStatement(self.text)
         self.skip("TABLE")
         extended = bool(self.skip_one_of("EXTENDED", "FORMATTED"))
         table = self.table_name()

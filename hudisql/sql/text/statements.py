@@ -116,8 +116,6 @@ ABOUT_A_TABLE: Final = (
 class DescribeQueryStatement(Statement):
     """`DESCRIBE [QUERY] query`."""
 
-    query: str
-
 
 @dataclass(frozen=True)
 class MsckRepairStatement(TableStatement):

@@ -94,8 +94,6 @@ from hudisql.write.metadata_table.secondary_changes import (
     secondary_updates,
 )
 
-_OPERATION_TYPE: Final = "UPSERT_PREPPED"
-_WRITE_TOKEN: Final = "0-0-0"
 # The record keys of a commit are held in memory until it completes, about 200 bytes each.
 _MOST_NEW_KEYS: Final = 50_000_000
 # A changed row has up to two keys in each secondary index.

@@ -42,7 +42,7 @@ class Acknowledged:
     def check(self, frames: list[Frame], released: dict[str, int] | None = None) -> None:
         sequences = [frame.sequence for frame in frames]
         assert sequences == sorted(set(sequences))
-        found = {(frame.table, frame.sequence): text_of(frame) for frame in frames}
+        found = {(frame.header.table, frame.sequence): text_of(frame) for frame in frames}
         for table, given in self.by_table.items():
             for sequence, text in given.items():
                 if sequence > (released or {}).get(table, 0):

@@ -33,7 +33,7 @@ def segments(directory: Path) -> list[str]:
 
 
 def payloads(log: WriteAheadLog, table: str, after: int = 0) -> list[bytes]:
-    return [frame.payload for frame in all_frames(log, {table: after}) if frame.table == table]
+    return [frame.payload for frame in all_frames(log, {table: after}) if frame.header.table == table]
 
 
 def test_what_was_appended_is_replayed_in_order_behind_the_committed_number(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_what_was_appended_is_replayed_in_order_behind_the_committed_number(tmp_
     log.close()
     log = WriteAheadLog(tmp_path / "log")
     replayed = [
-        (frame.sequence, frame.table, frame.payload) for frame in all_frames(log, {"s.t0": numbers[2]})
+        (frame.sequence, frame.header.table, frame.payload) for frame in all_frames(log, {"s.t0": numbers[2]})
     ]
     expected = [(numbers[n], f"s.t{n % 2}", b"%d" % n) for n in (1, 3, 4, 5)]
     assert replayed == expected

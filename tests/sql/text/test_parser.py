@@ -239,7 +239,7 @@ def test_details_of_statements() -> None:
     assert isinstance(column, st.DescribeStatement)
     assert column.column == "a.b"
     query = parse_statement("DESCRIBE QUERY SELECT 1")
-    assert query == st.DescribeQueryStatement("DESCRIBE QUERY SELECT 1", "SELECT 1")
+    assert query == st.DescribeQueryStatement("DESCRIBE QUERY SELECT 1")
 
 
 def test_explain_holds_the_explained_statement() -> None:
