@@ -14,7 +14,6 @@ from hudisql.errors import HudisqlError
 from hudisql.iceberg.publication import Publication, publish, publish_small_change
 from hudisql.iceberg.publication_tasks import TaskRunner
 from hudisql.spark.task_runner import run_on_files
-from hudisql.write.transaction.lock import hold_lock
 
 if TYPE_CHECKING:
     from hudisql.catalog.client import MetastoreClient
@@ -50,7 +49,7 @@ def publish_table(
         names = entry.database, main_name(metastore, table, entry.database, entry.name)
         if register:
             check_iceberg_name(metastore, table, *names)
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+    with concurrency.hold():
         is_same = is_just_committed and table.is_current()
         table = table.with_listing() if is_same else table.reopened().listed_once()
         published = publish(

@@ -80,12 +80,11 @@ def table_to_index(call: TableCall) -> Iterator[HudiTable]:
     from hudisql.services.planned_run import prepare_to_plan
     from hudisql.table.properties.virtual_keys import refuse_virtual_keys
     from hudisql.write.transaction.commit import check_writable
-    from hudisql.write.transaction.lock import hold_lock
 
     check_writable(call.table, "UPSERT")
     refuse_virtual_keys(call.table, "make a metadata table or an index")
     concurrency = call.concurrency()
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+    with concurrency.hold():
         yield prepare_to_plan(call.table, concurrency)
 
 

@@ -43,10 +43,8 @@ def delete_metadata_table(
 def _delete(call: TableCall) -> DeleteMetadataTableRow:
     from hudisql.format.timeline.timeline_layout import metadata_table_directory
     from hudisql.table.properties.table_configuration import drop_metadata_table
-    from hudisql.write.transaction.lock import hold_lock
 
-    concurrency = call.concurrency()
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+    with call.concurrency().hold():
         is_dropped = drop_metadata_table(call.table.reopened())
     place = call.table.storage.hadoop_uri(metadata_table_directory(call.table.base_path))
     what = "Removed Metadata Table from" if is_dropped else "There is no Metadata Table at"

@@ -76,7 +76,6 @@ def repair_add_partition_meta(
     from hudisql.table.partitions.listed_partitions import list_data_directories, list_partition_paths
     from hudisql.table.properties.written_versions import ANY_CHANGE
     from hudisql.write.transaction.commit import check_writable
-    from hudisql.write.transaction.lock import hold_lock
 
     call = open_table_call(context, arguments.table)
     table = call.table
@@ -85,8 +84,7 @@ def repair_add_partition_meta(
     partitions = _choose_partitions(table, marked, unmarked)
     if partitions and not arguments.dry_run:
         check_writable(table, ANY_CHANGE)
-        concurrency = call.concurrency()
-        with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+        with call.concurrency().hold():
             _mark(table, partitions)
     actions = dict.fromkeys(marked, "None") | dict.fromkeys(unmarked, "Not a partition")
     actions |= dict.fromkeys(partitions, "None" if arguments.dry_run else "Repaired")
@@ -164,14 +162,12 @@ def repair_corrupted_clean_files(
     """One row. Raises NoSuchTableError, UnsupportedTableError, TableLockedError, StorageError."""
     from hudisql.format.timeline.instant import InstantState
     from hudisql.write.transaction.commit import check_writable
-    from hudisql.write.transaction.lock import hold_lock
 
     call = open_table_call(context, arguments.table)
     if arguments.dry_run:
         return [RepairCleanFilesRow(not _corrupt_cleans(call.table))]
     check_writable(call.table)
-    concurrency = call.concurrency()
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+    with call.concurrency().hold():
         table = call.table.reopened()
         for clean in _corrupt_cleans(table):
             for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
@@ -225,7 +221,6 @@ def repair_overwrite_hoodie_props(
         parse_properties,
         table_checksum,
     )
-    from hudisql.write.transaction.lock import hold_lock
 
     call = open_table_call(context, arguments.table)
     content = context.storage.read(context.storage.qualify(arguments.new_props_file_path))
@@ -234,8 +229,7 @@ def repair_overwrite_hoodie_props(
     new[CHECKSUM] = str(table_checksum(new.get(DATABASE_NAME), new[NAME]))
     old = dict(call.table.properties.values)
     if not arguments.dry_run:
-        concurrency = call.concurrency()
-        with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+        with call.concurrency().hold():
             _replace_properties(call.table, new)
     return [
         OverwrittenPropertyRow(key, old.get(key, "null"), new.get(key, "null"))

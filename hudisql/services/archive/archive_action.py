@@ -35,9 +35,8 @@ from hudisql.table.timeline.instant_files import read_instants
 from hudisql.write.metadata_table.unkept_metadata_table import drop_unless_kept, has_unkept
 from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency
-from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.markers import delete_markers, marked_instants
-from hudisql.write.transaction.pending_rollbacks import check_not_restored
+from hudisql.write.transaction.pending_rollbacks import reopened_under_lock
 
 _MERGE_PLAN = "mergeArchivePlan"
 
@@ -48,9 +47,7 @@ def archive_table(table: HudiTable, options: ArchiveOptions, concurrency: Concur
     Raises UnsupportedTableError, CorruptTableError, TableLockedError, StorageError.
     """
     check_writable(table, ARCHIVE)
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
-        table = table.reopened()
-        check_not_restored(table, table.timeline)
+    with reopened_under_lock(table, concurrency) as (table, held):
         chosen = plan_archive(table, options)
         archive_instants(table, chosen, held.check)
         if chosen and table.properties.has_register_only_partitions:

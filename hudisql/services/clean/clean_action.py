@@ -49,8 +49,11 @@ from hudisql.write.transaction.commit import (
 )
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
 from hudisql.write.transaction.instant_rollback import complete_interrupted_undoings
-from hudisql.write.transaction.lock import hold_lock
-from hudisql.write.transaction.pending_rollbacks import check_not_restored, commits_being_undone
+from hudisql.write.transaction.pending_rollbacks import (
+    check_not_restored,
+    commits_being_undone,
+    reopened_under_lock,
+)
 from hudisql.write.transaction.timeline_files import completed_instant, timeline_files
 
 _AT_ONCE: Final = 1000
@@ -105,9 +108,7 @@ def schedule_clean(
     commit would delete older files, which readers need after the rollback.
     """
     check_writable(table, CLEAN)
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
-        table = table.reopened()
-        check_not_restored(table, table.timeline)
+    with reopened_under_lock(table, concurrency) as (table, _):
         if concurrency.failed_writes is FailedWrites.LAZY and roll_back_failed_writes(table, concurrency):
             table = table.reopened()
         if complete_interrupted_undoings(table, concurrency):
@@ -167,7 +168,7 @@ def run_clean(
     failed = _delete_files(table, paths, _files_in_use(table, paths))
     failed |= _delete_sources(table, external, sources)
     files = timeline_files(table.timeline.layout)
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
+    with concurrency.hold() as held:
         emptied = _delete_partitions(table.reopened(), plan.partitions_to_delete)
         milliseconds = round((time.monotonic() - started) * 1000)
         metadata = _metadata(instant, plan, paths, external, failed, emptied, milliseconds)
@@ -193,7 +194,7 @@ def _expire_published(
         return
     from hudisql.iceberg.snapshot_history import expire_snapshots
 
-    with suppress(HudisqlError), hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+    with suppress(HudisqlError), concurrency.hold():
         expire_snapshots(table, chain.from_iterable(paths), clean.timestamp)
 
 
@@ -225,7 +226,7 @@ def _drop_metadata_table(table: HudiTable, pending: Instant, concurrency: Concur
             f"a clean {pending.timestamp} is pending",
             hint="let Apache Hudi run this clean (CALL run_clean), then run this again",
         )
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+    with concurrency.hold():
         drop_unless_kept(table.reopened())
 
 

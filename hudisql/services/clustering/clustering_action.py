@@ -104,8 +104,7 @@ from hudisql.write.transaction.commit import (
     check_writable,
     publish_commit,
 )
-from hudisql.write.transaction.lock import hold_lock
-from hudisql.write.transaction.pending_rollbacks import check_not_restored
+from hudisql.write.transaction.pending_rollbacks import reopened_under_lock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -197,7 +196,7 @@ def schedule_clustering(
             "index, and does not sort their rows",
             hint=f"leave the order out ({CLUSTERING_SORT_COLUMNS})",
         )
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+    with concurrency.hold():
         table = prepare_to_plan(table, concurrency)
         _check_sort_columns(table, RowOrder(options.sort_columns, options.layout))
         partitions = {partition.path: partition for partition in list_partitions(table)}
@@ -231,9 +230,7 @@ def run_clustering(
     """
     check_writable(table, CLUSTERING)
     concurrency = options.concurrency
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
-        table = table.reopened()
-        check_not_restored(table, table.timeline)
+    with reopened_under_lock(table, concurrency) as (table, _):
         planned, plan = _planned(table, instant_time)
         rings = _resized_rings(table, plan, instant_time, options.index)
         inflight, heartbeat = begin_run(table, planned, concurrency)

@@ -75,8 +75,7 @@ from hudisql.write.transaction.commit import (
     publish_commit,
 )
 from hudisql.write.transaction.concurrency import Concurrency
-from hudisql.write.transaction.lock import hold_lock
-from hudisql.write.transaction.pending_rollbacks import check_not_restored
+from hudisql.write.transaction.pending_rollbacks import reopened_under_lock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -185,7 +184,7 @@ def schedule_compaction(
     WriteConflictError, TableLockedError, StorageError.
     """
     _check_compactable(table)
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+    with concurrency.hold():
         table = prepare_to_plan(table, concurrency)
         if not is_compaction_due(table.timeline, options, now_on_timeline(table)):
             return None
@@ -227,9 +226,7 @@ def run_compaction(
     """
     _check_compactable(table)
     concurrency = options.concurrency
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
-        table = table.reopened()
-        check_not_restored(table, table.timeline)
+    with reopened_under_lock(table, concurrency) as (table, _):
         inflight, heartbeat = begin_run(table, _planned(table, instant_time), concurrency)
     try:
         table = at_planned_schema(table, instant_time)

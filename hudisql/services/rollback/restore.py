@@ -42,7 +42,7 @@ from hudisql.write.transaction.commit import check_writable, request_instant, ro
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
 from hudisql.write.transaction.heartbeat import delete_heartbeat, is_alive
 from hudisql.write.transaction.instant_rollback import roll_back_instant
-from hudisql.write.transaction.lock import HeldLock, hold_lock
+from hudisql.write.transaction.lock import HeldLock
 from hudisql.write.transaction.pending_rollbacks import pending_rollbacks
 from hudisql.write.transaction.timeline_files import timeline_files
 from hudisql.write.transaction.timeline_payloads import (
@@ -66,7 +66,7 @@ def restore_to_savepoint(
     another writer is active, UnsupportedTableError, TableLockedError, StorageError.
     """
     check_writable(table, RESTORE)
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
+    with concurrency.hold() as held:
         table = table.reopened()
         restore = next((instant for instant in table.timeline.pending if instant.action == RESTORE), None)
         if restore is None:

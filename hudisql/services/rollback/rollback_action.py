@@ -38,8 +38,7 @@ from hudisql.write.transaction.commit import check_writable, roll_back_failed_wr
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
 from hudisql.write.transaction.conflicts import FileGroup, touched_file_groups
 from hudisql.write.transaction.instant_rollback import roll_back_instant
-from hudisql.write.transaction.lock import hold_lock
-from hudisql.write.transaction.pending_rollbacks import check_not_restored, pending_rollbacks
+from hudisql.write.transaction.pending_rollbacks import pending_rollbacks, reopened_under_lock
 
 _SHOWN: Final = 3
 
@@ -54,9 +53,7 @@ def roll_back_commit(table: HudiTable, instant_time: str, concurrency: Concurren
     is active, UnsupportedTableError, TableLockedError, StorageError.
     """
     check_writable(table, ROLLBACK)
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
-        table = table.reopened()
-        check_not_restored(table, table.timeline)
+    with reopened_under_lock(table, concurrency) as (table, held):
         _check_no_bootstrap(table, instant_time)
         target = _interrupted(table, instant_time)
         if target is not None:
@@ -261,9 +258,7 @@ def undo_service(
     CorruptTableError, StorageError.
     """
     check_writable(table, ROLLBACK)
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
-        table = table.reopened()
-        check_not_restored(table, table.timeline)
+    with reopened_under_lock(table, concurrency) as (table, held):
         pending = _pending_service(table, instant_time)
         if pending.state is InstantState.REQUESTED and not deletes_plan:
             raise NoSuchInstantError(

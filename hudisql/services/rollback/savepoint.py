@@ -33,8 +33,7 @@ from hudisql.table.timeline.instant_files import read_instant
 from hudisql.table.timeline.requested_plans import is_clustering
 from hudisql.table.timeline.savepoint_files import SavepointMetadata, parse_savepoint_metadata
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
-from hudisql.write.transaction.lock import hold_lock
-from hudisql.write.transaction.pending_rollbacks import check_not_restored
+from hudisql.write.transaction.pending_rollbacks import reopened_under_lock
 from hudisql.write.transaction.timeline_files import timeline_files
 
 
@@ -53,10 +52,8 @@ def create_savepoint(
     an older write is pending (a restore would keep it, but not the files that it wrote),
     UnsupportedTableError during a restore, TableLockedError, StorageError.
     """
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
-        table = table.reopened()
+    with reopened_under_lock(table, concurrency) as (table, _):
         check_written(table, SAVEPOINT)
-        check_not_restored(table, table.timeline)
         commit_time = _commit_to_keep(table, commit_time)
         _check_no_older_write(table, commit_time)
         _check_not_cleaned(table, commit_time)
@@ -80,10 +77,8 @@ def delete_savepoint(
     too. Raises NoSuchInstantError, InvalidArgumentError if the commit cannot be archived,
     UnsupportedTableError during a restore, TableLockedError, StorageError.
     """
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
-        table = table.reopened()
+    with reopened_under_lock(table, concurrency) as (table, held):
         check_written(table, SAVEPOINT)
-        check_not_restored(table, table.timeline)
         unfinished = [instant.timestamp for instant in table.timeline.pending if instant.action == SAVEPOINT]
         if instant_time is None or instant_time not in unfinished:
             instant_time = choose_savepoint(table, instant_time)

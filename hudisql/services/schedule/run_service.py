@@ -30,7 +30,6 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.transaction.commit import roll_back_failed_writes
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
-from hudisql.write.transaction.lock import hold_lock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +61,7 @@ class ServiceRun:
 
     def _roll_back(self) -> str | None:
         concurrency = self.concurrency()
-        with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+        with concurrency.hold():
             table = self.table.reopened()
             # Check again under the lock: a writer may have begun or finished meanwhile.
             states = service_states(table, self.config, self.concurrency)

@@ -50,7 +50,6 @@ from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.key_encoding import uses_complex_key_encoding
 from hudisql.write.transaction.commit import check_writable, roll_back_failed_writes
 from hudisql.write.transaction.concurrency import Concurrency
-from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.pending_rollbacks import check_not_restored
 
 if TYPE_CHECKING:
@@ -173,7 +172,7 @@ def run_version_change(
     table, concurrency = plan.table, options.concurrency
     if plan.changes is not None and plan.compacted_slices:
         table = _compact_all(table, options, spark())
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
+    with concurrency.hold() as held:
         table = table.reopened()
         if plan.changes is not None:
             table = _prepare(table, plan, concurrency)

@@ -54,7 +54,6 @@ from hudisql.table.properties.table_configuration import update_table_properties
 from hudisql.table.properties.written_versions import check_written
 from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.concurrency import Concurrency, default_lock
-from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.schema_change import (
     ALTER_SCHEMA,
     commit_internal_schema,
@@ -231,7 +230,7 @@ def _configuration_lock(context: Context, entry: MetastoreTable, table: HudiTabl
     except (SettingsError, UnsupportedTableError):
         # The statement may correct these settings.
         concurrency = Concurrency(lock=default_lock(context.storage, table.base_path))
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+    with concurrency.hold():
         yield
 
 

@@ -150,7 +150,7 @@ def begin_commit(
             if instant.action in (COMMIT, DELTA_COMMIT):
                 _has_live_writer(table, instant, concurrency)
     try:
-        with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+        with concurrency.hold():
             table, dropped = _prepare_table(table, concurrency, changed)
             action = REPLACE_COMMIT if replaces else (DELTA_COMMIT if table.is_merge_on_read else COMMIT)
             content = render_requested_replace() if replaces else b""
@@ -234,7 +234,7 @@ def publish_commit(
     prepared = prepare_commit(table, metadata, commit.instant_time)
     after_completion = commit.concurrency.after_completion
     with ExitStack() as locked:
-        held = locked.enter_context(hold_lock(commit.concurrency.lock, commit.concurrency.lock_retry_policy))
+        held = locked.enter_context(commit.concurrency.hold())
         check(now := _reopen(commit))
         check_same_ids(table, now, commit.instant_time)
         if commit.has_task_attempts:

@@ -10,6 +10,7 @@ ZooKeeper).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -37,9 +38,11 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.lock import (
     FileSystemLock,
+    HeldLock,
     InProcessLock,
     LockRetryPolicy,
     TableLock,
+    hold_lock,
 )
 
 _LOCK_PACKAGE: Final = "org.apache.hudi.client.transaction.lock"
@@ -93,6 +96,10 @@ class Concurrency:
     conflict_retries: int = CONFLICT_RETRIES.default_value
     has_heartbeats: bool = True
     after_completion: Callable[[HudiTable], None] | None = None
+
+    def hold(self) -> AbstractContextManager[HeldLock]:
+        """Hold the lock, if there is one, while a block runs: `hold_lock` with these rules."""
+        return hold_lock(self.lock, self.lock_retry_policy)
 
     @property
     def names_lock(self) -> bool:

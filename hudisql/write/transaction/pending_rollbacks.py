@@ -8,6 +8,8 @@ pending: a second call of the restore completes it.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hudisql.errors import UnsupportedTableError
@@ -23,6 +25,8 @@ from hudisql.format.timeline.instant import (
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.timeline.archived_timeline import archived_commits
 from hudisql.table.timeline.requested_plans import is_clustering
+from hudisql.write.transaction.concurrency import Concurrency
+from hudisql.write.transaction.lock import HeldLock
 from hudisql.write.transaction.timeline_payloads import RequestedRollback, parse_requested_rollback
 
 
@@ -87,6 +91,18 @@ def check_not_restored(table: HudiTable, timeline: Timeline) -> None:
                 "complete",
                 hint="run CALL rollback_to_savepoint again, which completes it, then run this again",
             )
+
+
+@contextmanager
+def reopened_under_lock(table: HudiTable, concurrency: Concurrency) -> Iterator[tuple[HudiTable, HeldLock]]:
+    """The table as it is now, and the lock, which is held while the block runs.
+
+    Raises UnsupportedTableError while a restore is pending, TableLockedError, StorageError.
+    """
+    with concurrency.hold() as held:
+        table = table.reopened()
+        check_not_restored(table, table.timeline)
+        yield table, held
 
 
 def _check_ours_to_end(table: HudiTable, rollback: PendingRollback) -> None:
