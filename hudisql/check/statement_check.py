@@ -153,7 +153,7 @@ class StatementCheck:
 
     def _create(self, statement: st.CreateTableStatement, source: SourceText) -> None:
         context, shadows = self.context, self.context.shadows
-        key = context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))
+        key = context.qualify_table_name(statement.table.quoted)
         if self.declares:
             shadows.databases.add(key[0])
         if context.metastore.get_database(key[0]) is None:
@@ -197,7 +197,7 @@ class StatementCheck:
         self.context.shadows.define(key, definition.columns, definition)
 
     def _drop(self, statement: st.DropTableStatement) -> None:
-        key = self.context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))
+        key = self.context.qualify_table_name(statement.table.quoted)
         if not statement.if_exists:
             self._existing(statement.table)
         self.context.shadows.drop_shadow(key)
@@ -253,7 +253,7 @@ class StatementCheck:
         if statement.temporary:
             query_plan.create_view(self.context, statement.text, source)
             return
-        key = self.context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))
+        key = self.context.qualify_table_name(statement.table.quoted)
         self.context.shadows.opaque.add(key)
 
     def _query(self, query: st.Statement, source: SourceText) -> None:

@@ -126,7 +126,7 @@ def drop_partitions_of_paths(
 
 def _rename(context: Context, entry: MetastoreTable, table: HudiTable, renaming: al.RenameTable) -> None:
     parts = renaming.name if len(renaming.name) > 1 else (entry.database, *renaming.name)
-    database, name = context.qualify_table_name(".".join(f"`{part}`" for part in parts))
+    database, name = context.qualify_table_name(st.TableName(parts).quoted)
     if database != entry.database:
         raise UnsupportedStatementError(
             f"{entry.full_name} cannot be renamed into another database, {database}: nothing was run",

@@ -121,7 +121,7 @@ def _create_view_of_files(
         raise InvalidArgumentError(f"{READ_OPTIMIZED_PROPERTY} is neither true nor false: '{text}'")
     others = {key: value for key, value in definition.properties.items() if key != READ_OPTIMIZED_PROPERTY}
     definition = replace(definition, properties=others)
-    database, name = context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))
+    database, name = context.qualify_table_name(statement.table.quoted)
     path = _place_of(context, definition, database, name)
     table = None if definition.location is None else _find_table(context, path)
     if table is None or not table.is_merge_on_read:
@@ -176,7 +176,7 @@ def register_table_as(context: Context, statement: st.CreateTableAsStatement, ta
     """
     columns = json.loads(spark_json_from_arrow(table.schema))["fields"]
     definition = _definition_of(context, statement, columns)
-    database, name = context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))
+    database, name = context.qualify_table_name(statement.table.quoted)
     register_table(context, definition, table, database, name)
 
 
@@ -295,7 +295,7 @@ def _free_name(
     check_properties(definition.properties)
     properties = definition.properties
     warn_of_properties(context.console, properties, f"CREATE TABLE {statement.table}", properties)
-    database, name = context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))
+    database, name = context.qualify_table_name(statement.table.quoted)
     _check_name(database, name)
     if context.metastore.get_table(database, name) is None:
         return database, name

@@ -27,7 +27,7 @@ def without_idle_properties(
 
     Every new table is synced, so that `hoodie.datasource.hive_sync.enable` = true is already so.
     """
-    database, name = context.qualify_table_name(".".join(f"`{part}`" for part in table.parts))
+    database, name = context.qualify_table_name(table.quoted)
     already = {keys.NAME: name, keys.DATABASE_NAME: database}
     kept, ignored = {}, []
     for key, value in properties.items():

@@ -176,8 +176,7 @@ def _target(cursor: StatementCursor) -> dict[str, object]:
 
 
 def _table(cursor: StatementCursor) -> str:
-    parts = (part.replace("`", "``") for part in cursor.table_name().parts)
-    return ".".join(f"`{part}`" for part in parts)
+    return cursor.table_name().quoted
 
 
 def _integer(cursor: StatementCursor) -> int:

@@ -23,6 +23,11 @@ class TableName:
     def __str__(self) -> str:
         return ".".join(self.parts)
 
+    @property
+    def quoted(self) -> str:
+        """The name with each part in backticks."""
+        return ".".join(f"`{part.replace('`', '``')}`" for part in self.parts)
+
 
 @dataclass(frozen=True)
 class Statement:
