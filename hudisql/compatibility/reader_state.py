@@ -16,7 +16,7 @@ from hudisql.errors import HudisqlError
 from hudisql.format.hfile.bootstrap_index import read_bootstrap_index
 from hudisql.format.log_file.log_block import BlockType, CorruptBlock, parse_log_blocks
 from hudisql.format.paths.external_file import ExternalFile
-from hudisql.format.paths.file_names import is_log_file
+from hudisql.format.paths.file_names import FileGroup, is_log_file
 from hudisql.format.table_properties import TableProperties
 from hudisql.format.timeline.commit_metadata import CommitMetadata
 from hudisql.format.timeline.instant import BOOTSTRAP_INSTANT_TIMES
@@ -31,7 +31,6 @@ from hudisql.table.timeline.instant_files import read_commits
 _SAMPLED_FILES: Final = 8
 _MAX_LOG_BYTES: Final = 64 * 1024 * 1024
 _STATISTICS: Final = frozenset({"column_stats", "partition_stats"})
-_Group = tuple[str, str]
 _Value = TypeVar("_Value")
 
 
@@ -123,15 +122,15 @@ def read_reader_state(table: HudiTable, entries: Sequence[MetastoreTable]) -> Re
 
 @dataclass(frozen=True)
 class _Groups:
-    bootstrapped: dict[_Group, ExternalFile]
-    logs: dict[_Group, list[str]]
+    bootstrapped: dict[FileGroup, ExternalFile]
+    logs: dict[FileGroup, list[str]]
     newest_wrote_base_files: bool
     looked_at: str
 
 
 def _groups_of_timeline(table: HudiTable) -> _Groups:
     bootstrapped = dict(read_bootstrap_index(table.storage, table.base_path)) if table.is_bootstrapped else {}
-    logs: dict[_Group, list[str]] = {}
+    logs: dict[FileGroup, list[str]] = {}
     commits = [commit for commit in table.timeline.commits if commit.timestamp not in BOOTSTRAP_INSTANT_TIMES]
     wrote_base = bool(bootstrapped)
     for metadata in read_commits(table, commits):
@@ -142,8 +141,8 @@ def _groups_of_timeline(table: HudiTable) -> _Groups:
 def _apply_commit(
     table: HudiTable,
     metadata: CommitMetadata,
-    bootstrapped: dict[_Group, ExternalFile],
-    logs: dict[_Group, list[str]],
+    bootstrapped: dict[FileGroup, ExternalFile],
+    logs: dict[FileGroup, list[str]],
 ) -> bool:
     """Apply one commit to both sets; True if it wrote base files."""
     wrote_base = False

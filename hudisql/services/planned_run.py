@@ -17,6 +17,7 @@ from hudisql.errors import (
     UnsupportedTableError,
     WriteConflictError,
 )
+from hudisql.format.paths.file_names import FileGroup
 from hudisql.format.timeline.instant import COMPACTION, Instant, InstantState
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.written_versions import check_written
@@ -26,7 +27,6 @@ from hudisql.write.metadata_table.metadata_commit import undo_deltacommit
 from hudisql.write.metadata_table.unkept_metadata_table import drop_unless_kept, has_unkept
 from hudisql.write.transaction.commit import request_instant, roll_back_failed_writes
 from hudisql.write.transaction.concurrency import Concurrency
-from hudisql.write.transaction.conflicts import FileGroup
 from hudisql.write.transaction.heartbeat import (
     Heartbeat,
     delete_heartbeat,

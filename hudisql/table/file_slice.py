@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from hudisql.format.keys.computed_meta import ComputedMeta
 from hudisql.format.paths.external_file import ExternalFile as ExternalFile
+from hudisql.format.paths.file_names import FileGroup
 from hudisql.format.schema.internal_schema import FileColumns
 
 
@@ -65,7 +66,7 @@ class FileSlice:
     computed_meta: ComputedMeta | None = field(default=None, compare=False, repr=False)
 
     @property
-    def file_group(self) -> tuple[str, str]:
+    def file_group(self) -> FileGroup:
         """The identity of the file group in its table: partition path and file id."""
         return self.partition_path, self.file_id
 
@@ -98,5 +99,19 @@ class FileSlice:
     @property
     def length(self) -> int:
         """The bytes of all its files, the external one too."""
-        files = (self.base_file, self.external_file, *self.log_files)
-        return sum(file.length for file in files if file is not None)
+        return self.base_length + self.log_length
+
+    @property
+    def own_length(self) -> int:
+        """The bytes of its files in the table: the base file or skeleton, and the log files."""
+        return (0 if self.base_file is None else self.base_file.length) + self.log_length
+
+    @property
+    def base_length(self) -> int:
+        """The bytes of its rows without log files: of the base file, or of skeleton and external file."""
+        return sum(file.length for file in (self.base_file, self.external_file) if file is not None)
+
+    @property
+    def log_length(self) -> int:
+        """The bytes of its log files."""
+        return sum(log_file.length for log_file in self.log_files)

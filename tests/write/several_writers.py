@@ -30,6 +30,7 @@ import pyarrow.compute as pc
 from hudisql.config.config_key import HudiConfig
 from hudisql.errors import HudisqlError, WriteConflictError
 from hudisql.format import table_properties as keys
+from hudisql.format.paths.file_names import FileGroup
 from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.options.writer_settings import write_options_by
 from hudisql.services.schedule.automatic import AutomaticServices
@@ -42,7 +43,6 @@ from hudisql.write.execution.write_context import WrittenFile
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen.partition_paths import PartitionPaths
 from hudisql.write.transaction.commit import OpenCommit
-from hudisql.write.transaction.conflicts import FileGroup
 from tests.fault_injection import ROOT
 from tests.opened import open_at
 from tests.oracle.comparison import our_rows

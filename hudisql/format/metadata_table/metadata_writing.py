@@ -18,7 +18,7 @@ from hudisql.format.hfile.hfile import HFileReader
 from hudisql.format.hfile.hfile_cells import EncodedCells, key_order, write_cells
 from hudisql.format.log_file.log_block import BlockType, HeaderKey, LogBlock
 from hudisql.format.log_file.log_block_content import encode_delete_records
-from hudisql.format.metadata_table.record_locations import FileGroup, location_value
+from hudisql.format.metadata_table.record_locations import location_value
 from hudisql.format.metadata_table.value_types import (
     DATE_ORDINAL,
     DATE_WRAPPER,
@@ -27,6 +27,7 @@ from hudisql.format.metadata_table.value_types import (
     FIRST_DIGITS,
     decimal_of,
 )
+from hudisql.format.paths.file_names import FileGroup
 
 _SCHEMA_RECORD: Final = "HoodieMetadata"
 _SCHEMA: Final = b"schema"

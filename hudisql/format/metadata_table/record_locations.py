@@ -20,6 +20,7 @@ import pyarrow as pa
 from hudisql.errors import CorruptTableError
 from hudisql.format.hfile.hfile import HFileReader
 from hudisql.format.metadata_table.metadata_records import RECORD_INDEX, chosen_cells, decode_values
+from hudisql.format.paths.file_names import FileGroup
 
 NOT_FOUND: Final = -1
 _UUID_ENCODING, _TEXT_ENCODING = 0, 1
@@ -27,9 +28,6 @@ _NO_INDEX: Final = -1
 _FILE_ID: Final = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-(0|[1-9]\d{0,8}))?", re.ASCII)
 _HALF: Final = 64
 _SIGN: Final = 1 << (_HALF - 1)
-
-FileGroup = tuple[str, str]
-"""Partition path and file id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,9 @@ CHANGE_LOG_SUFFIX: Final = ".cdc"
 PARQUET: Final = "parquet"
 HFILE: Final = "hfile"
 
+FileGroup = tuple[str, str]
+"""Partition path and file id."""
+
 
 class BaseFileName(NamedTuple):
     """The parts of a base file's name."""

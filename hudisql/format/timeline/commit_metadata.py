@@ -273,12 +273,8 @@ _STAT_FIELDS = {
 
 
 def stat_document(stat: WriteStat) -> dict[str, Any]:
-    """The plain fields of a write statistic by Hudi's names, in its order."""
-    return {name: getattr(stat, attribute) for name, attribute in _STAT_FIELDS.items()}
-
-
-def _stat_to_json(stat: WriteStat) -> dict[str, Any]:
-    document = stat_document(stat)
+    """The fields of a write statistic by Hudi's names, in its order."""
+    document = {name: getattr(stat, attribute) for name, attribute in _STAT_FIELDS.items()}
     runtime = stat.runtime_stats
     document["runtimeStats"] = runtime and {
         "totalScanTime": runtime.total_scan_time,
@@ -290,6 +286,12 @@ def _stat_to_json(stat: WriteStat) -> dict[str, Any]:
         document["logOffset"] = stat.log_write.log_offset
         document["baseFile"] = stat.log_write.base_file
         document["logFiles"] = list(stat.log_write.log_files)
+    return document
+
+
+def _stat_to_json(stat: WriteStat) -> dict[str, Any]:
+    document = stat_document(stat)
+    if stat.log_write is not None:
         document["recordsStats"] = {"val": None}
     return document
 

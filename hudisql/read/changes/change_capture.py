@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.format.log_file.change_log import AFTER, BEFORE, COMMIT, DELETE, INSERT, OPERATION, UPDATE
+from hudisql.format.paths.file_names import FileGroup
 from hudisql.format.schema.meta_columns import COMMIT_SEQNO, COMMIT_TIME, META_SCHEMA, RECORD_KEY
 from hudisql.format.timeline.commit_metadata import CommitMetadata
 from hudisql.format.timeline.instant import Instant
@@ -46,7 +47,6 @@ from hudisql.table.history.timeline_window import MOVING_OPERATIONS, TimelineWin
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import partition_of
 from hudisql.table.timeline.instant_files import read_commits
-from hudisql.table.timeline.replaced_groups import FileGroupId
 
 CAPTURED_TEXTS = pa.schema([(name, pa.string()) for name in (OPERATION, COMMIT, BEFORE, AFTER)])
 """Captured changes with images as JSON texts: the columns of Hudi's `cdc` queries."""
@@ -110,12 +110,10 @@ def plan_capture(table: HudiTable, window: TimelineWindow) -> list[GroupChange]:
     return _with_external_files(table, group_changes)
 
 
-def _touched_groups(
-    table: HudiTable, commit: Instant, metadata: CommitMetadata
-) -> dict[FileGroupId, _Touched]:
+def _touched_groups(table: HudiTable, commit: Instant, metadata: CommitMetadata) -> dict[FileGroup, _Touched]:
     if metadata.operation_type in MOVING_OPERATIONS:
         return {}
-    groups: dict[FileGroupId, _Touched] = {}
+    groups: dict[FileGroup, _Touched] = {}
     for partition, file_ids in (metadata.partition_to_replace_file_ids or {}).items():
         groups.update(((partition, file_id), _Touched("", "")) for file_id in file_ids)
     for partition, stats in metadata.partition_to_write_stats.items():
@@ -130,7 +128,7 @@ def _touched_groups(
 
 
 def _changes_of_commit(
-    table: HudiTable, versions: FileVersions, commit: Instant, groups: Mapping[FileGroupId, _Touched]
+    table: HudiTable, versions: FileVersions, commit: Instant, groups: Mapping[FileGroup, _Touched]
 ) -> Iterator[GroupChange]:
     commits = table.timeline.commits
     position = bisect_left(commits, commit.timestamp, key=lambda instant: instant.timestamp)
@@ -140,10 +138,7 @@ def _changes_of_commit(
         if file_id in versions[partition]:
             some.setdefault(partition, {})[file_id] = versions[partition][file_id]
     before, after = (
-        {
-            (file_slice.partition_path, file_slice.file_id): file_slice
-            for file_slice in slices_of_versions(table, some, time)
-        }
+        {file_slice.file_group: file_slice for file_slice in slices_of_versions(table, some, time)}
         for time in times
     )
     configs = [log_merge_config_of(table, time) if table.is_merge_on_read else None for time in times]
@@ -162,7 +157,7 @@ def _changes_of_commit(
         yield change
 
 
-def _check_files(table: HudiTable, change: GroupChange, group: FileGroupId, touched: _Touched) -> None:
+def _check_files(table: HudiTable, change: GroupChange, group: FileGroup, touched: _Touched) -> None:
     """Raise NoSuchStateError if a side of the change has been deleted."""
     found_before = "" if change.before is None else change.before.base_instant_time
     found_after = "" if change.after is None else change.after.base_instant_time

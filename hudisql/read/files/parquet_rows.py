@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hudisql.format.schema.column_path import ColumnPath
 from hudisql.read.calendar.hybrid_calendar import (
     DEFAULT_CALENDARS,
     CalendarSettings,
@@ -21,7 +22,7 @@ from hudisql.read.calendar.hybrid_calendar import (
     statistics_valid_after_rebase,
 )
 from hudisql.read.files.conform import batch_of, conform_array, find_field
-from hudisql.read.files.predicates import ColumnPath, ColumnStatistics, Predicate, may_match
+from hudisql.read.files.predicates import ColumnStatistics, Predicate, may_match
 from hudisql.read.files.splits import Split
 from hudisql.storage import Storage
 

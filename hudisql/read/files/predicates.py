@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.errors import InvalidArgumentError
+from hudisql.format.schema.column_path import ColumnPath, type_of_path
 
-ColumnPath: TypeAlias = tuple[str, ...]
 Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">=", "<=>"]
 
 _MANY_VALUES = 1_000
@@ -254,19 +254,6 @@ def bind_predicate(predicate: Predicate, schema: pa.Schema) -> Predicate | None:
         return predicate if pa.types.is_string(field_type) else None
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
-
-
-def type_of_path(schema: pa.Schema, path: ColumnPath) -> pa.DataType | None:
-    """The type of the column, or of the struct member, at the path; None if there is none."""
-    index = schema.get_field_index(path[0])
-    if index < 0:
-        return None
-    current = schema.field(index).type
-    for name in path[1:]:
-        if not pa.types.is_struct(current) or current.get_field_index(name) < 0:
-            return None
-        current = current.field(name).type
-    return current
 
 
 def matching_rows(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:

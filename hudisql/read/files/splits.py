@@ -81,7 +81,7 @@ def plan_splits(
 
 
 def _bytes_to_read(file_slice: FileSlice, needs_data: bool) -> int:
-    logs = sum(log_file.length for log_file in file_slice.log_files)
+    logs = file_slice.log_length
     return driving_file_bytes(file_slice, needs_data=needs_data) + logs
 
 

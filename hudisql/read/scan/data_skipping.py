@@ -26,11 +26,11 @@ from hudisql.format.metadata_table.metadata_records import (
     RECORD_INDEX,
     MetadataRecords,
 )
-from hudisql.format.metadata_table.record_locations import FileGroup
 from hudisql.format.metadata_table.value_types import value_kind
+from hudisql.format.paths.file_names import FileGroup
+from hudisql.format.schema.column_path import ColumnPath
 from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.read.files.predicates import (
-    ColumnPath,
     ColumnStatistics,
     Predicate,
     columns_of,
@@ -111,7 +111,7 @@ class DataSkipping:
         if groups is None:
             groups = self._groups_by_partition(slices)
         if groups is not None:
-            return [(each.partition_path, each.file_id) in groups for each in slices]
+            return [each.file_group in groups for each in slices]
         if not self._fields or self._metadata is None:
             return every
         metadata = self._metadata

@@ -93,10 +93,7 @@ class IncrementalRead:
     def _check_files(
         self, table: HudiTable, partitions: Sequence[str], slices: Collection[FileSlice]
     ) -> None:
-        found = {
-            (file_slice.partition_path, file_slice.file_id): file_slice.base_instant_time
-            for file_slice in slices
-        }
+        found = {file_slice.file_group: file_slice.base_instant_time for file_slice in slices}
         lost = {
             (partition, file_id)
             for partition in partitions

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from hudisql.errors import CorruptTableError, NoSuchPathError, NoSuchTableError, UnsupportedTableError
 from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
-from hudisql.format.metadata_table.record_locations import FileGroup, RecordLocations
+from hudisql.format.metadata_table.record_locations import RecordLocations
+from hudisql.format.paths.file_names import FileGroup
 from hudisql.format.schema.meta_columns import RECORD_KEY
 from hudisql.format.table_properties import read_table_properties
 from hudisql.read.files.predicates import Predicate, split_conjuncts, values_of
@@ -46,7 +47,7 @@ class LookedUpGroups:
 
     def may_hold(self, file_slice: FileSlice) -> bool:
         """True if the slice may have one of the rows."""
-        group = file_slice.partition_path, file_slice.file_id
+        group = file_slice.file_group
         return group not in self.without and (self.only is None or group in self.only)
 
     @property

@@ -71,7 +71,7 @@ def scan_methods(
         not has_partial_blocks
         and sum(driving_file_bytes(file_slice, needs_data=needs_data) for file_slice in merged)
         >= _LEAST_BYTES_TO_MERGE
-        and sum(_log_bytes(file_slice) for file_slice in merged) <= _MOST_LOG_BYTES
+        and sum(file_slice.log_length for file_slice in merged) <= _MOST_LOG_BYTES
     )
     partition_of_directory: dict[str, str] = {}
 
@@ -85,7 +85,7 @@ def scan_methods(
             return ScanMethod.STITCHED
         few = driving_file_bytes(each, needs_data=needs_data) * _MOST_LOG_SHARE
         # Rows that are only counted are not read, so no positions are sent to executors.
-        is_cheaper = merges_natively and (not columns.names or _log_bytes(each) <= few)
+        is_cheaper = merges_natively and (not columns.names or each.log_length <= few)
         if each.has_log_files and not is_cheaper:
             return ScanMethod.STITCHED
         # Spark's file index knows one partition per directory.
@@ -115,7 +115,3 @@ def _is_seen_by_spark(path: str) -> bool:
     """False for names that Spark's file index ignores, or that Hadoop cannot open locally."""
     name = path.rsplit("/", 1)[-1]
     return not name.startswith(("_", ".")) and ":" not in name
-
-
-def _log_bytes(file_slice: FileSlice) -> int:
-    return sum(log_file.length for log_file in file_slice.log_files)

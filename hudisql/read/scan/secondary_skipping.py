@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from hudisql.errors import CorruptTableError, NoSuchPathError, UnsupportedTableError
 from hudisql.format.metadata_table.secondary_keys import texts_of_values
+from hudisql.format.schema.column_path import type_of_path
 from hudisql.read.files.predicates import Predicate, split_conjuncts, values_of
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.metadata_table import MetadataTable
@@ -49,7 +50,7 @@ def indexed_values(table: HudiTable, predicate: Predicate) -> IndexedValues | No
         column, values = values_of(part)
         index = indexes.get(column)
         if index is not None and len(values) <= _MOST_VALUES:
-            texts = _texts(values, index.kind_in(table.schema))
+            texts = _texts(values, type_of_path(table.schema, index.column))
             if texts is not None:
                 return IndexedValues(index, texts)
     return None

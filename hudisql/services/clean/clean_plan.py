@@ -24,6 +24,7 @@ from hudisql.config.table_service_keys import (
 )
 from hudisql.errors import CorruptTableError
 from hudisql.format.avro.avro_container import load_codec
+from hudisql.format.paths.file_names import FileGroup
 from hudisql.format.timeline.active_timeline import Timeline
 from hudisql.format.timeline.instant import (
     BOOTSTRAP_INSTANT_TIMES,
@@ -45,7 +46,7 @@ from hudisql.table.slicing.completion_slicing import completion_slicing
 from hudisql.table.slicing.file_groups import FileGroupVersions, group_files
 from hudisql.table.slicing.latest_slice import latest_slice
 from hudisql.table.timeline.instant_files import read_commit, read_instant
-from hudisql.table.timeline.replaced_groups import FileGroupId, replacement_times
+from hudisql.table.timeline.replaced_groups import replacement_times
 from hudisql.table.timeline.savepoint_files import savepointed_files
 
 _PLAN_VERSION: Final = 2
@@ -432,7 +433,7 @@ def _is_needed(time: str, compaction: tuple[str, str] | None) -> bool:
     return compaction is not None and time >= compaction[1]
 
 
-def _pending_compactions(table: HudiTable) -> Iterator[tuple[FileGroupId, tuple[str, str]]]:
+def _pending_compactions(table: HudiTable) -> Iterator[tuple[FileGroup, tuple[str, str]]]:
     """The file groups of pending compactions: the compaction's instant, and that of the slice it merges."""
     for instant_time in sorted(table.timeline.pending_compactions):
         for operation in read_compaction_plan(table, instant_time).operations:

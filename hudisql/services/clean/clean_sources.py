@@ -15,14 +15,13 @@ from functools import cache
 
 from hudisql.format.hfile.bootstrap_index import BootstrapMapping, read_bootstrap_mappings
 from hudisql.format.paths.external_file import is_same_time
-from hudisql.format.paths.file_names import parse_base_file_name
+from hudisql.format.paths.file_names import FileGroup, parse_base_file_name
 from hudisql.format.timeline.instant import CLEAN, METADATA_BOOTSTRAP_INSTANT_TIME
 from hudisql.services.clean.clean_metadata import CleanMetadata, clean_metadata_of, read_clean_metadata
 from hudisql.storage import FileInfo, Storage, is_inside, join, parent_of
 from hudisql.table.files.snapshot import list_file_versions
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.timeline.archived_timeline import archived_cleans_after
-from hudisql.table.timeline.replaced_groups import FileGroupId
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def deletable_sources(
     table: HudiTable,
     wanted: Collection[str],
     deletion: SourceDeletion,
-    going: Collection[FileGroupId] = frozenset(),
+    going: Collection[FileGroup] = frozenset(),
 ) -> frozenset[str]:
     """The source files of `wanted` (paths) that are not needed without the skeletons of `going`.
 
@@ -97,7 +96,7 @@ def _reason_to_keep(
     path: str,
     info: FileInfo,
     mappings: Collection[BootstrapMapping],
-    needed: Collection[FileGroupId],
+    needed: Collection[FileGroup],
 ) -> str:
     """Why the table itself keeps a source file; empty if it does not."""
     if not mappings:
@@ -123,7 +122,7 @@ def _skeletons(names: Iterable[str]) -> Iterator[str]:
             yield parsed.file_id
 
 
-def _present_skeletons(table: HudiTable, partitions: Collection[str]) -> set[FileGroupId]:
+def _present_skeletons(table: HudiTable, partitions: Collection[str]) -> set[FileGroup]:
     return {
         (partition, file_id)
         for partition, groups in list_file_versions(table, sorted(partitions)).items()
@@ -133,7 +132,7 @@ def _present_skeletons(table: HudiTable, partitions: Collection[str]) -> set[Fil
     }
 
 
-def _cleaned_before(table: HudiTable) -> set[FileGroupId]:
+def _cleaned_before(table: HudiTable) -> set[FileGroup]:
     """The file groups whose skeleton a completed clean, possibly an archived one, has deleted."""
     return {
         (partition.partition_path, file_id)

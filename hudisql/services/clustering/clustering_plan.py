@@ -302,7 +302,7 @@ def _group(
 
 def group_of(storage: Storage, slices: Sequence[FileSlice], total: int, outputs: int) -> ClusteringGroup:
     """The group of the slices, whose base files have `total` bytes, with Hudi's metrics."""
-    log_bytes = sum(log.length for file_slice in slices for log in file_slice.log_files)
+    log_bytes = sum(file_slice.log_length for file_slice in slices)
     read_megabytes = (total + log_bytes) // _MEGABYTE
     metrics = {
         "TOTAL_LOG_FILES": float(sum(len(file_slice.log_files) for file_slice in slices)),

@@ -171,7 +171,7 @@ def _name_of(path: str | None) -> str | None:
 
 
 def _operation_of(storage: Storage, file_slice: FileSlice) -> CompactionOperation:
-    log_bytes = sum(log_file.length for log_file in file_slice.log_files)
+    log_bytes = file_slice.log_length
     base = file_slice.base_file
     base_bytes = base.length if base else 0
     external = file_slice.external_file

@@ -15,6 +15,7 @@ from collections.abc import Collection
 from typing import Final
 
 from hudisql.errors import NoSuchInstantError, RollbackRefusedError, WriteConflictError
+from hudisql.format.paths.file_names import FileGroup
 from hudisql.format.timeline.commit_metadata import NO_COMMIT, CommitMetadata, read_commit_metadata
 from hudisql.format.timeline.instant import (
     BOOTSTRAP_INSTANT_TIMES,
@@ -36,7 +37,7 @@ from hudisql.table.timeline.archived_timeline import archived_commits, commits_i
 from hudisql.table.timeline.requested_plans import is_clustering, planned_file_groups
 from hudisql.write.transaction.commit import check_writable, roll_back_failed_writes
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
-from hudisql.write.transaction.conflicts import FileGroup, touched_file_groups
+from hudisql.write.transaction.conflicts import touched_file_groups
 from hudisql.write.transaction.instant_rollback import roll_back_instant
 from hudisql.write.transaction.pending_rollbacks import pending_rollbacks, reopened_under_lock
 

@@ -77,9 +77,7 @@ def groups_to_drop(
 def _can_replace(table: HudiTable, slices: Sequence[FileSlice]) -> bool:
     if any(file_slice.is_register_only for file_slice in slices):
         return False
-    return not has_pending_service(
-        table, {(file_slice.partition_path, file_slice.file_id) for file_slice in slices}
-    )
+    return not has_pending_service(table, {file_slice.file_group for file_slice in slices})
 
 
 def _condition_of(counted: DataFrame, table: HudiTable) -> PartitionCondition | None:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from hudisql.format.schema.column_path import ColumnPath
 from hudisql.read.files.predicates import (
     And,
-    ColumnPath,
     Comparison,
     In,
     IsNotNull,

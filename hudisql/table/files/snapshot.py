@@ -135,7 +135,7 @@ def attach_external_files(table: HudiTable, slices: list[FileSlice]) -> list[Fil
     attached = []
     for file_slice in slices:
         if _is_skeleton(file_slice):
-            external_file = external_files.get((file_slice.partition_path, file_slice.file_id))
+            external_file = external_files.get(file_slice.file_group)
             if external_file is None:
                 raise CorruptTableError(
                     f"the bootstrap index of {table.base_path} does not name the external file of "

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from hudisql.errors import NoSuchStateError
 from hudisql.format.avro.avro_container import load_codec
-from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file_name
+from hudisql.format.paths.file_names import FileGroup, parse_base_file_name, parse_log_file_name
 from hudisql.format.timeline.instant import CLEAN, Instant, InstantState
 from hudisql.storage import join
 from hudisql.table.file_slice import FileSlice
@@ -27,7 +27,7 @@ from hudisql.table.timeline.archived_timeline import (
     list_archive_files,
 )
 from hudisql.table.timeline.instant_files import read_instant
-from hudisql.table.timeline.replaced_groups import FileGroupId, replaced_file_groups
+from hudisql.table.timeline.replaced_groups import replaced_file_groups
 
 _PREFER_LATER = "read that state or a later one; savepoints keep the files of a state"
 DOWNGRADED_LOGS: Final = (
@@ -54,7 +54,7 @@ class _Deletions:
     files: Sequence[_DeletedFile]
 
     @cached_property
-    def archived_replacements(self) -> Mapping[FileGroupId, str]:
+    def archived_replacements(self) -> Mapping[FileGroup, str]:
         """The instant time at which each of these file groups was replaced."""
         return archived_replacements(self.table)
 
@@ -102,7 +102,7 @@ def check_past_state(
         )
 
 
-def groups_without_base(table: HudiTable, slices: Collection[FileSlice]) -> set[FileGroupId]:
+def groups_without_base(table: HudiTable, slices: Collection[FileSlice]) -> set[FileGroup]:
     """The file groups with a slice of log files only, although base files were written before.
 
     A downgrade leaves such slices: version 9 names log files after their commits, so with layout 1 the rows
@@ -113,7 +113,7 @@ def groups_without_base(table: HudiTable, slices: Collection[FileSlice]) -> set[
         return set()
     versions = list_file_versions(table, sorted({file_slice.partition_path for file_slice in chosen}))
     return {
-        (file_slice.partition_path, file_slice.file_id)
+        file_slice.file_group
         for file_slice in chosen
         if any(
             version.base_files and time < file_slice.base_instant_time and table.timeline.is_visible(time)
@@ -181,7 +181,7 @@ def _earliest_state(table: HudiTable, after: str, partitions: Sequence[str] | No
     return None
 
 
-def lost_file_groups(table: HudiTable, as_of: str, slices: Collection[FileSlice]) -> set[FileGroupId]:
+def lost_file_groups(table: HudiTable, as_of: str, slices: Collection[FileSlice]) -> set[FileGroup]:
     """The file groups whose latest slice at the instant time `as_of` was deleted by a clean.
 
     `slices` are the remaining ones of that state in `partitions` (paths; all for None). Reads the cleans of
@@ -196,11 +196,11 @@ def _lost_groups(
     deleted: _Deletions,
     slices: Collection[FileSlice],
     partitions: Collection[str] | None,
-) -> set[FileGroupId]:
+) -> set[FileGroup]:
     versions = _deleted_versions(deleted.files, as_of, None if partitions is None else set(partitions))
     if not versions:
         return set()
-    file_slices = {(file_slice.partition_path, file_slice.file_id): file_slice for file_slice in slices}
+    file_slices = {file_slice.file_group: file_slice for file_slice in slices}
     lost = {group for group, version in versions.items() if not _is_whole(file_slices.get(group), version)}
     lost -= replaced_file_groups(table, as_of)
     # The archive is read only for file groups that seem to be lost.
@@ -221,9 +221,9 @@ def _is_whole(file_slice: FileSlice | None, deleted: _DeletedVersion) -> bool:
 
 def _deleted_versions(
     deleted: Collection[_DeletedFile], as_of: str, partitions: set[str] | None
-) -> dict[FileGroupId, _DeletedVersion]:
+) -> dict[FileGroup, _DeletedVersion]:
     """For each file group the newest slice up to `as_of` that a later clean deleted or plans to delete."""
-    deleted_versions: dict[FileGroupId, _DeletedVersion] = defaultdict(_DeletedVersion)
+    deleted_versions: dict[FileGroup, _DeletedVersion] = defaultdict(_DeletedVersion)
     for deleted_file in deleted:
         # Files that an earlier clean deleted were no longer visible.
         is_later = deleted_file.clean_time > as_of

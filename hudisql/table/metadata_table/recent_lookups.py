@@ -12,7 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudisql.format.keys.key_table import KeyTable
-from hudisql.format.metadata_table.record_locations import NOT_FOUND, FileGroup, RecordLocations
+from hudisql.format.metadata_table.record_locations import NOT_FOUND, RecordLocations
+from hudisql.format.paths.file_names import FileGroup
 
 _MOST_KEYS: Final = 1_000_000
 _MOST_TABLES: Final = 16

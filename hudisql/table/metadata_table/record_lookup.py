@@ -21,10 +21,10 @@ from hudisql.format.keys.key_table import KeyTable
 from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
 from hudisql.format.metadata_table.record_locations import (
     NOT_FOUND,
-    FileGroup,
     RecordLocations,
     read_located_keys,
 )
+from hudisql.format.paths.file_names import FileGroup
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.metadata_table.kept_metadata_table import has_partitioned_records
 from hudisql.table.metadata_table.metadata_table import MetadataTable

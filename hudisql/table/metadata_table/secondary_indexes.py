@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from hudisql.format.metadata_table.metadata_keys import Counts, file_groups_of
 from hudisql.format.metadata_table.metadata_records import SECONDARY_PREFIX
 from hudisql.format.metadata_table.secondary_keys import has_secondary_keys, value_parts_of_keys
+from hudisql.format.schema.column_path import type_of_path
 from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.index_definitions import IndexDefinition, read_index_definitions
@@ -38,15 +39,6 @@ class SecondaryIndex:
     name: str
     column: tuple[str, ...]
     is_grouped_by_value: bool
-
-    def kind_in(self, schema: pa.Schema) -> pa.DataType | None:
-        """The type of the column; None if the schema has no such column."""
-        kind: pa.DataType = pa.struct(list(schema))
-        for name in self.column:
-            if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
-                return None
-            kind = kind.field(name).type
-        return kind
 
     def values_in(self, column: pa.Array) -> pa.Array:
         """The values of the indexed column in the table's column that it is or is within."""
@@ -89,7 +81,7 @@ def index_of(table: HudiTable, definition: IndexDefinition) -> SecondaryIndex | 
         return None
     column = tuple(definition.columns[0].split("."))
     index = SecondaryIndex(definition.name, column, version == _GROUPED_BY_VALUE)
-    kind = index.kind_in(table.schema)
+    kind = type_of_path(table.schema, index.column)
     partition_columns = {partition_column.name for partition_column in table.partition_columns}
     if kind is None or not has_secondary_keys(kind) or column[0] in {*META_COLUMNS, *partition_columns}:
         return None

@@ -39,7 +39,7 @@ def keys_with_values(
     """
     parts = value_parts(texts)
     slices = _slices_with(metadata, index, parts)
-    log_bytes = [sum(log_file.length for log_file in file_slice.log_files) for file_slice in slices]
+    log_bytes = [file_slice.log_length for file_slice in slices]
     if len(slices) > _MOST_GROUPS or max(log_bytes, default=0) > _MOST_LOG_BYTES:
         return None
     with ThreadPoolExecutor(_THREADS) as pool:

@@ -126,17 +126,8 @@ def walk_partitions(table: HudiTable) -> Iterator[list[TablePartition]]:
     left, some, is_any_found = [""], 1, False
     while left:
         paths, left = left[:some], left[some:]
-        listed = list_table_directories(table, paths)
-        partition_paths = [
-            path for path, directory in zip(paths, listed, strict=True) if directory.is_partition
-        ]
+        partition_paths, below = _partitions_and_below(table, paths)
         yield [partition_of(table, path) for path in partition_paths]
-        below = [
-            path
-            for table_directory in listed
-            if not table_directory.is_partition
-            for path in table_directory.children
-        ]
         is_any_found = is_any_found or bool(partition_paths)
         # Few directories lead down to the first partition.
         left, some = [*below, *left], min(2 * some, _MOST_TOGETHER) if is_any_found else 2
@@ -292,19 +283,18 @@ def list_partition_paths(
     partition_paths: list[str] = []
     level = [start]
     while level:
-        listed = list_table_directories(table, level)
-        partition_paths += [
-            path for path, directory in zip(level, listed, strict=True) if directory.is_partition
-        ]
-        level = [
-            path
-            for table_directory in listed
-            if not table_directory.is_partition
-            for path in table_directory.children
-        ]
+        found, level = _partitions_and_below(table, level)
+        partition_paths += found
         if leads_to is not None:
             level = [path for path, is_kept in zip(level, leads_to(level), strict=True) if is_kept]
     return sorted(partition_paths)
+
+
+def _partitions_and_below(table: HudiTable, paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Those of the directories that are partitions, and the children of the others."""
+    listed = list_table_directories(table, paths)
+    below = [path for directory in listed if not directory.is_partition for path in directory.children]
+    return [path for path, directory in zip(paths, listed, strict=True) if directory.is_partition], below
 
 
 def list_matching_paths(table: HudiTable, glob: str) -> list[str]:

@@ -11,11 +11,11 @@ from bisect import bisect_right
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from hudisql.format.paths.file_names import FileGroup
 from hudisql.format.timeline.instant import COMPACTION, Instant, InstantState
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.slicing.file_groups import FileGroupVersions, FileVersion
 from hudisql.table.timeline.completion_times import completion_times_of_writes
-from hudisql.table.timeline.replaced_groups import FileGroupId
 from hudisql.table.timeline.requested_plans import planned_file_groups
 
 
@@ -28,7 +28,7 @@ class CompletionSlicing:
     """
 
     table: HudiTable
-    compactions: Mapping[FileGroupId, str]
+    compactions: Mapping[FileGroup, str]
     _completions: dict[str, str] = field(default_factory=dict)
 
     def slice_partition(
@@ -123,7 +123,7 @@ def completion_slicing(table: HudiTable) -> CompletionSlicing:
 
     Raises CorruptTableError, StorageError.
     """
-    compactions: dict[FileGroupId, str] = {}
+    compactions: dict[FileGroup, str] = {}
     for instant_time in sorted(table.timeline.pending_compactions):
         planned = planned_file_groups(table, Instant(instant_time, COMPACTION, InstantState.REQUESTED))
         compactions.update(dict.fromkeys(planned, instant_time))

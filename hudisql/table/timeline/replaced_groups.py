@@ -10,12 +10,10 @@ import threading
 from collections import OrderedDict
 from typing import Final
 
+from hudisql.format.paths.file_names import FileGroup
 from hudisql.format.timeline.instant import REPLACE_COMMIT, Instant
 from hudisql.table.meta_client import TableMetaClient
 from hudisql.table.timeline.instant_files import read_replaced_file_ids
-
-FileGroupId = tuple[str, str]
-"""Partition path and file id."""
 
 MOST_GROUPS: Final = 1_000_000
 
@@ -24,19 +22,19 @@ class ReplacedGroups:
     """The replaced file groups by table and instant; the oldest are dropped above `MOST_GROUPS`."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, Instant], frozenset[FileGroupId]] = OrderedDict()
+        self._known: OrderedDict[tuple[str, Instant], frozenset[FileGroup]] = OrderedDict()
         self._count = 0
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def get(self, key: tuple[str, Instant]) -> frozenset[FileGroupId] | None:
+    def get(self, key: tuple[str, Instant]) -> frozenset[FileGroup] | None:
         """The file groups that an instant replaced, None if they are not known."""
         with self._lock:
             return self._known.get(key)
 
-    def put(self, key: tuple[str, Instant], groups: frozenset[FileGroupId]) -> None:
+    def put(self, key: tuple[str, Instant], groups: frozenset[FileGroup]) -> None:
         """Remember the groups."""
         with self._lock:
             if key in self._known:
@@ -52,7 +50,7 @@ class ReplacedGroups:
 _replaced: Final = ReplacedGroups()
 
 
-def replaced_file_groups(table: TableMetaClient, as_of: str | None = None) -> frozenset[FileGroupId]:
+def replaced_file_groups(table: TableMetaClient, as_of: str | None = None) -> frozenset[FileGroup]:
     """`(partition path, file id)` of the groups that a completed replacecommit has replaced.
 
     Raises CorruptTableError, StorageError.
@@ -60,7 +58,7 @@ def replaced_file_groups(table: TableMetaClient, as_of: str | None = None) -> fr
     return frozenset().union(*_groups_by_commit(table, as_of).values())
 
 
-def replacement_times(table: TableMetaClient) -> dict[FileGroupId, str]:
+def replacement_times(table: TableMetaClient) -> dict[FileGroup, str]:
     """The instant time of the newest commit that has replaced each file group.
 
     Raises CorruptTableError, StorageError.
@@ -69,7 +67,7 @@ def replacement_times(table: TableMetaClient) -> dict[FileGroupId, str]:
     return {group: commit.timestamp for commit in sorted(by_commit) for group in by_commit[commit]}
 
 
-def _groups_by_commit(table: TableMetaClient, as_of: str | None) -> dict[Instant, frozenset[FileGroupId]]:
+def _groups_by_commit(table: TableMetaClient, as_of: str | None) -> dict[Instant, frozenset[FileGroup]]:
     commits = [instant for instant in table.timeline.commits_until(as_of) if instant.action == REPLACE_COMMIT]
     found = {instant: _replaced.get((table.base_path, instant)) for instant in commits}
     unknown = [commit for commit, groups in found.items() if groups is None]

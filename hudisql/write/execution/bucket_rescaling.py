@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import UnsupportedTableError, WriteConflictError
 from hudisql.format.keys.bucket_rules import BucketRules
+from hudisql.format.paths.file_names import FileGroup
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.read.scan.record_skipping import LookedUpGroups
 from hudisql.read.scan.scan_dataframe import scan_to_dataframe
@@ -29,7 +30,6 @@ from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.partition_buckets import store_bucket_rules
 from hudisql.write.overwrite import Overwrite
 from hudisql.write.transaction.commit import OpenCommit
-from hudisql.write.transaction.conflicts import FileGroup
 from hudisql.write.transaction.pending_table_services import has_pending_service
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def rescale_buckets(
 
 def _file_groups(table: HudiTable, paths: Collection[str]) -> frozenset[FileGroup]:
     slices = load_file_slices(table, partitions_at(table, paths))
-    return frozenset((file_slice.partition_path, file_slice.file_id) for file_slice in slices)
+    return frozenset(file_slice.file_group for file_slice in slices)
 
 
 def _rows_of(spark: SparkSession, table: HudiTable, groups: frozenset[FileGroup]) -> DataFrame:

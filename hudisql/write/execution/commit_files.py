@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hudisql.format.paths.file_names import FileGroup
 from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.timeline.commit_metadata import (
     NO_COMMIT,
@@ -34,7 +35,6 @@ from hudisql.write.transaction.commit import (
     rollback_commit,
 )
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
-from hudisql.write.transaction.conflicts import FileGroup
 from hudisql.write.transaction.rows_checkpoint import CommitCheckpoint
 from hudisql.write.transaction.timeline_files import completed_path
 from hudisql.write.transaction.uncommitted_files import delete_files_of

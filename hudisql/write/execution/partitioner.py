@@ -158,7 +158,7 @@ def _merges(
     slices: Iterable[FileSlice], changed: Mapping[tuple[str, str], int]
 ) -> tuple[list[BucketInfo], dict[tuple[str, str], int]]:
     """The buckets of slices whose rows change, and the bucket of each file group."""
-    slice_of = {(file_slice.partition_path, file_slice.file_id): file_slice for file_slice in slices}
+    slice_of = {file_slice.file_group: file_slice for file_slice in slices}
     groups = sorted(changed.items())
     buckets = [BucketInfo(number, key[0], slice_of[key], rows) for number, (key, rows) in enumerate(groups)]
     return buckets, {key: number for number, (key, _) in enumerate(groups)}
@@ -170,12 +170,6 @@ def bucket_bytes(bucket: BucketInfo, bytes_per_row: float) -> float:
     return stored + bucket.rows * bytes_per_row
 
 
-def slice_bytes(file_slice: FileSlice) -> int:
-    """The size of the slice's rows as a base file; for a skeleton with its external file."""
-    own = 0 if file_slice.base_file is None else file_slice.base_file.length
-    return own + (0 if file_slice.external_file is None else file_slice.external_file.length)
-
-
 def _shares(rows: int, slices: Sequence[FileSlice], sizing: FileSizing) -> list[tuple[FileSlice | None, int]]:
     """The file groups of the partition's new rows (None: a new one), each with its row count."""
     shares: list[tuple[FileSlice | None, int]] = []
@@ -185,10 +179,10 @@ def _shares(rows: int, slices: Sequence[FileSlice], sizing: FileSizing) -> list[
         if not file_slice.has_log_files
         and split_bucket_of(file_slice.file_id) is None
         and file_slice.base_file is not None
-        and slice_bytes(file_slice) < sizing.small_file_bytes
+        and file_slice.base_length < sizing.small_file_bytes
     ]
-    for each in sorted(small, key=lambda one: (slice_bytes(one), one.file_id)):
-        room = int((sizing.max_file_bytes - slice_bytes(each)) / sizing.bytes_per_row)
+    for each in sorted(small, key=lambda one: (one.base_length, one.file_id)):
+        room = int((sizing.max_file_bytes - each.base_length) / sizing.bytes_per_row)
         taken = min(rows, room)
         if taken > 0:
             shares.append((each, taken))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from hudisql.format.paths.file_names import FileGroup
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.read.scan.arrow_scan import calendar_settings
 from hudisql.table.file_slice import FileSlice
@@ -26,7 +27,6 @@ from hudisql.write.execution.write_context import WrittenFile, make_write_contex
 from hudisql.write.execution.write_tasks import rewrite_slice
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.transaction.commit import OpenCommit
-from hudisql.write.transaction.conflicts import FileGroup
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +65,7 @@ def _write_files(
     slices = [
         file_slice
         for file_slice in load_file_slices(table, partitions)
-        if file_slice.is_bootstrapped and (file_slice.partition_path, file_slice.file_id) in file_groups
+        if file_slice.is_bootstrapped and file_slice.file_group in file_groups
     ]
     return rewrite_slices(spark, commit, slices, options)
 

@@ -47,7 +47,6 @@ from hudisql.write.index.key_lookup import (
     STORED_KEY,
     STORED_PARTITION,
     locate_keys,
-    stored_bytes,
 )
 from hudisql.write.index.record_index import RecordIndex
 from hudisql.write.keygen.new_row_keys import check_has_record_key
@@ -231,7 +230,7 @@ def _tag_on_driver(
     rows = pa.Table.from_batches([conform_batch(batch, wanted) for batch in keyed.to_batches()], wanted)
     newest = precombine_rows(rows, table.ordering_fields, merge_mode_of(table))
     slices = slices_of_rows(table, PartitionPaths(table, options.key_generator), newest)
-    if sum(map(stored_bytes, slices)) > options.driver_max_bytes:
+    if sum(file_slice.own_length for file_slice in slices) > options.driver_max_bytes:
         return None
     if options.index.buckets is not None:
         groups_of_buckets(table, slices, options.index.buckets)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from hudisql.format.keys.record_keys import render_record_keys
-from hudisql.format.metadata_table.record_locations import FileGroup
+from hudisql.format.paths.file_names import FileGroup
 from hudisql.read.files.predicates import (
     In,
     InSet,
@@ -140,7 +140,7 @@ def prune_by_bloom_filter(
     positions = spark.range(0, tasks, 1, numPartitions=tasks)
     with spark_job("cannot read the footers of the table's files"):
         found = [slices[row[0]] for row in positions.mapInArrow(rule_out, "slice bigint").collect()]
-    return frozenset((each.partition_path, each.file_id) for each in found)
+    return frozenset(each.file_group for each in found)
 
 
 def _partitions_with(table: HudiTable, values: Mapping[str, Collection[object]]) -> list[TablePartition]:

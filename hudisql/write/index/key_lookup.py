@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -129,7 +130,7 @@ def _lookups(table: HudiTable, paths: set[str] | None, columns: pa.Schema) -> li
     log_merge_config = log_merge_config_for(table, slices)
     return [
         SliceLookup(file_slice, values[file_slice.partition_path], columns, log_merge_config)
-        for file_slice in sorted(slices, key=stored_bytes, reverse=True)
+        for file_slice in sorted(slices, key=attrgetter("own_length"), reverse=True)
     ]
 
 
@@ -219,12 +220,6 @@ def _location_schema(columns: pa.Schema) -> pa.Schema:
     )
 
 
-def stored_bytes(file_slice: FileSlice) -> int:
-    """The size of the slice's base file (or skeleton) and log files."""
-    base_file = file_slice.base_file
-    return (0 if base_file is None else base_file.length) + sum(log.length for log in file_slice.log_files)
-
-
 def _collect_keys_and_paths(keyed: CachedRows) -> tuple[pa.Array, pa.Array]:
     chosen = (PARTITION, RECORD_KEY)
     rows = to_arrow(keyed.frame.select(*chosen)) if keyed.few is None else keyed.few.select(chosen)
@@ -263,10 +258,7 @@ def _stored_rows(
     output = _location_schema(columns)
     if not lookups:
         return local_frame(spark, output.empty_table(), spark_struct(output))
-    if (
-        sent is not None
-        and sum(stored_bytes(slice_lookup.file_slice) for slice_lookup in lookups) <= _FEW_BYTES
-    ):
+    if sent is not None and sum(slice_lookup.file_slice.own_length for slice_lookup in lookups) <= _FEW_BYTES:
         read = [
             batch
             for slice_lookup in lookups
@@ -300,10 +292,7 @@ def _rows_of_slice(
         keys = sent.of(file_slice, index)
         found = find_keys(storage, lookup, keys, prunes_by_footer=index.prunes_by_footer)
     for batch in found:
-        location = [
-            pa.repeat(pa.scalar(text, pa.string()), batch.num_rows)
-            for text in (file_slice.partition_path, file_slice.file_id)
-        ]
+        location = [pa.repeat(pa.scalar(text, pa.string()), batch.num_rows) for text in file_slice.file_group]
         stored = [
             conform_array(column, field.type)
             for column, field in zip(batch.columns[1:], lookup.columns, strict=True)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hudisql.format.metadata_table.record_locations import FileGroup
+from hudisql.format.paths.file_names import FileGroup
 from hudisql.format.timeline.commit_metadata import NO_COMMIT, CommitMetadata
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import file_slices_at

@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 from hudisql.format.hfile.hfile_cells import EncodedCells
 from hudisql.format.keys.key_table import KeyTable
 from hudisql.format.metadata_table.metadata_writing import encode_location
-from hudisql.format.metadata_table.record_locations import NOT_FOUND, FileGroup
+from hudisql.format.metadata_table.record_locations import NOT_FOUND
+from hudisql.format.paths.file_names import FileGroup
 from hudisql.format.schema.meta_columns import META_SCHEMA, RECORD_KEY
 from hudisql.format.timeline.instant import BOOTSTRAP_INSTANT_TIMES
 from hudisql.read.merge.merge_mode import InstantRange, LogMergeConfig, log_merge_config_of

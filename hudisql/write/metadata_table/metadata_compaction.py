@@ -180,7 +180,7 @@ def _time_of(instant: Instant) -> str:
 
 
 def _is_due(metadata: MetadataTable, file_slice: FileSlice) -> bool:
-    log_bytes = sum(log_file.length for log_file in file_slice.log_files)
+    log_bytes = file_slice.log_length
     if not metadata.own.timeline.layout.has_completion_times:
         # Hudi 0.15 archives instants of the table, without which log blocks do not count, after a compaction.
         return log_bytes > 0
@@ -308,7 +308,7 @@ def _plan(slices: Sequence[FileSlice]) -> bytes:
 
 def _metrics(file_slice: FileSlice) -> dict[str, float]:
     """Hudi 1.2 cannot run a plan without them, which it does if this process is killed."""
-    log_bytes = sum(log_file.length for log_file in file_slice.log_files)
+    log_bytes = file_slice.log_length
     return {
         "TOTAL_LOG_FILES": float(len(file_slice.log_files)),
         "TOTAL_LOG_FILES_SIZE": float(log_bytes),

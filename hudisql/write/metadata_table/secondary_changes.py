@@ -20,6 +20,7 @@ from hudisql.format.keys.key_table import KeyTable
 from hudisql.format.metadata_table.metadata_writing import encode_secondary
 from hudisql.format.metadata_table.secondary_keys import has_same_texts, secondary_keys, texts_of_values
 from hudisql.format.schema.avro_schema import arrow_from_avro
+from hudisql.format.schema.column_path import type_of_path
 from hudisql.format.schema.meta_columns import META_SCHEMA, RECORD_KEY
 from hudisql.format.timeline.commit_metadata import CommitMetadata
 from hudisql.read.merge.merge_mode import LogMergeConfig, log_merge_config_of
@@ -140,7 +141,7 @@ class SecondaryKeyReader:
 
 def _keeps_texts(index: SecondaryIndex, old: pa.Schema, new: pa.Schema) -> bool:
     """False if a commit drops the column, or gives it a type whose values have other texts."""
-    old_kind, new_kind = index.kind_in(old), index.kind_in(new)
+    old_kind, new_kind = type_of_path(old, index.column), type_of_path(new, index.column)
     return old_kind is not None and new_kind is not None and has_same_texts(old_kind, new_kind)
 
 

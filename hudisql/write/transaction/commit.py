@@ -25,6 +25,7 @@ from hudisql.errors import (
     UnsupportedTableError,
     WriteConflictError,
 )
+from hudisql.format.paths.file_names import FileGroup
 from hudisql.format.payload_classes import payload_rule
 from hudisql.format.schema.avro_schema import arrow_from_avro
 from hudisql.format.table_properties import read_table_properties
@@ -56,7 +57,6 @@ from hudisql.write.metadata_table.metadata_compaction import prepare_metadata_ta
 from hudisql.write.transaction.commit_annotations import annotated, record_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
 from hudisql.write.transaction.conflicts import (
-    FileGroup,
     check_no_commit,
     check_no_conflict,
     touched_file_groups,

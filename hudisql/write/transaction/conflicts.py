@@ -12,6 +12,7 @@ from collections.abc import Collection
 import pyarrow as pa
 
 from hudisql.errors import WriteConflictError
+from hudisql.format.paths.file_names import FileGroup
 from hudisql.format.schema.avro_schema import arrow_from_avro
 from hudisql.format.schema.meta_columns import is_meta_column
 from hudisql.format.timeline.active_timeline import Timeline
@@ -23,8 +24,6 @@ from hudisql.table.timeline.instant_files import read_commit
 from hudisql.table.timeline.requested_plans import planned_file_groups
 from hudisql.write.index.partition_buckets import has_bucket_rules
 
-FileGroup = tuple[str, str]
-"""Partition path and file id."""
 _SHOWN = 3
 _AGAIN = (
     "run the statement again: it then uses the table as of that commit "

@@ -55,9 +55,9 @@ def exclude_pending_clustering(table: HudiTable, slices: Sequence[FileSlice]) ->
         for group in planned_file_groups(table, instant)
     }
     return [
-        _with_compaction(file_slice, compacted.get((file_slice.partition_path, file_slice.file_id)))
+        _with_compaction(file_slice, compacted.get(file_slice.file_group))
         for file_slice in slices
-        if (file_slice.partition_path, file_slice.file_id) not in clustered
+        if file_slice.file_group not in clustered
     ]
 
 

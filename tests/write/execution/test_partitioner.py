@@ -13,7 +13,6 @@ from hudisql.write.execution.partitioner import (
     assign_buckets,
     assign_hash_buckets,
     buckets_a_task,
-    slice_bytes,
 )
 
 SIZING = FileSizing(small_file_bytes=1000, max_file_bytes=2000, bytes_per_row=10.0)
@@ -45,7 +44,7 @@ def test_new_rows_fill_small_files_and_make_others_of_the_right_size() -> None:
 def test_slices_with_logs_take_no_new_rows_and_skeletons_count_with_their_source() -> None:
     log = LogFile("/t/p/.l", 1, "l", "1", 1, "0-0-0")
     bootstrapped = _slice("s", 10, external_file=ExternalFile("/source/f", 5000, 0))
-    assert slice_bytes(bootstrapped) == 5010
+    assert bootstrapped.base_length == 5010
     plan = assign_buckets([_slice("l", 10, log_files=(log,)), bootstrapped], {}, {"p": 5}, SIZING)
     assert [each.file_slice for each in plan.buckets] == [None]
 

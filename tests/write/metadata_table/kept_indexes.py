@@ -10,8 +10,8 @@ import pyarrow as pa
 from hudisql.format.metadata_table.column_bounds import ColumnBounds, bounds_by_key, merged_bounds
 from hudisql.format.metadata_table.metadata_keys import file_key_part, key_parts, partition_key_part
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, RECORD_INDEX
-from hudisql.format.metadata_table.record_locations import FileGroup
 from hudisql.format.metadata_table.value_types import value_kind
+from hudisql.format.paths.file_names import FileGroup
 from hudisql.format.schema.meta_columns import META_SCHEMA
 from hudisql.read.merge.merge_mode import log_merge_config_for, log_merge_config_of
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
