@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hudisql.errors import CorruptTableError, InvalidArgumentError, UnsupportedTableError
+from hudisql.errors import CorruptTableError, UnsupportedTableError
 from hudisql.format.avro.avro_rows import decode_rows, undecodable_rows
 from hudisql.format.schema.avro_schema import canonical_type
+from hudisql.format.schema.meta_columns import IS_DELETED
 from hudisql.ingest.parse.avro_resolution import (
     UnresolvableError,
     record_fields,
@@ -23,9 +24,9 @@ from hudisql.ingest.parse.avro_resolution import (
     semantic_types,
     type_of_semantic,
 )
-from hudisql.ingest.parse.json_program import DEFAULT_ENCODING, compile_program
+from hudisql.ingest.parse.json_program import DEFAULT_ENCODING, JsonProgram, compile_program
 from hudisql.ingest.parse.json_records import delete_record, scan_values
-from hudisql.ingest.parse.parsed_batch import DELETE_FIELD, BadRecord, ParsedBatch
+from hudisql.ingest.parse.parsed_batch import BadRecord, ParsedBatch, check_key_column, with_delete_field
 
 Integers = npt.NDArray[np.int64]
 _HEADER: Final = 5
@@ -63,8 +64,7 @@ class AvroParser:
     take_new_columns: bool = False
 
     def __post_init__(self) -> None:
-        if self.key_column is not None and self.key_column not in self.schema.names:
-            raise InvalidArgumentError(f"the record key '{self.key_column}' is not a column of the table")
+        check_key_column(self.schema, self.key_column)
 
     def parse(
         self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None
@@ -77,10 +77,7 @@ class AvroParser:
             try:
                 rows = resolve_rows(writer.columns, with_delete_field(self.schema), semantic)
             except UnresolvableError as error:
-                bad += [
-                    BadRecord(int(position), f"schema {writer.number}: {error}")
-                    for position in writer.positions
-                ]
+                bad += writer.unresolved(error)
                 continue
             parts.append(AvroRows(rows[0], writer.positions[rows[1]]))
             bad += bad_values(writer.number, writer.positions, rows[2])
@@ -101,6 +98,10 @@ class WriterRows:
     columns: pa.RecordBatch
     positions: Integers
 
+    def unresolved(self, error: UnresolvableError) -> list[BadRecord]:
+        """All the records as bad ones: their schema is not one of the table's rows."""
+        return [BadRecord(int(position), f"schema {self.number}: {error}") for position in self.positions]
+
 
 @dataclass(frozen=True, slots=True)
 class FramedRows:
@@ -109,11 +110,6 @@ class FramedRows:
     writers: list[WriterRows]
     bad: list[BadRecord]
     empty: Integers
-
-
-def with_delete_field(schema: pa.Schema) -> pa.Schema:
-    """The schema, with the delete field if it lacks it."""
-    return schema if DELETE_FIELD in schema.names else schema.append(pa.field(DELETE_FIELD, pa.bool_()))
 
 
 def decode_framed(
@@ -204,7 +200,7 @@ def with_new_columns(
 ) -> pa.Schema:
     """The new columns with those of a writer that are neither known nor among them."""
     for field in found:
-        if field.name not in known.names and field.name not in new.names and field.name != DELETE_FIELD:
+        if field.name not in known.names and field.name not in new.names and field.name != IS_DELETED:
             kind = type_of_semantic(semantic.get(field.name)) or canonical_type(field.type, field.name)
             new = new.append(pa.field(field.name, kind))
     return new
@@ -225,7 +221,14 @@ def delete_rows(
             records.append(_framed_key_record(key, schema, key_column, registry))
         else:
             records.append(delete_record(key, schema, key_column))
-    scanned = scan_values(compile_program(schema, DEFAULT_ENCODING), records)
+    return scan_deletes(compile_program(schema, DEFAULT_ENCODING), records, positions)
+
+
+def scan_deletes(
+    program: JsonProgram, records: Sequence[bytes], positions: Integers
+) -> tuple[AvroRows, list[BadRecord]]:
+    """The rows of `delete_record`s, and the bad ones of them, by the positions of their messages."""
+    scanned = scan_values(program, records)
     bad = [BadRecord(int(positions[bad_record.position]), bad_record.reason) for bad_record in scanned.bad]
     return AvroRows(scanned.columns, positions[scanned.positions]), bad
 
@@ -255,7 +258,7 @@ def batch_of_parts(
     table = pa.Table.from_batches([part.columns for part in parts])
     if not np.array_equal(order, np.arange(len(order))):
         table = table.take(pa.array(order))
-    deleted = table.column(DELETE_FIELD).fill_null(False).to_numpy()
+    deleted = table.column(IS_DELETED).fill_null(False).to_numpy()
     return ParsedBatch(
         table.select(schema.names),
         positions[order],

@@ -17,7 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.ingest.parse.parsed_batch import DELETE_FIELD, BadRecord
+from hudisql.format.schema.meta_columns import IS_DELETED
+from hudisql.ingest.parse.parsed_batch import BadRecord
 
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -102,6 +103,6 @@ def with_meta_columns(rows: pa.RecordBatch, envelope: Mapping[str, pa.Array]) ->
 
 def with_deletes(rows: pa.RecordBatch, is_delete: Mask) -> pa.RecordBatch:
     """The rows with the delete field true where the change is a delete, else as the source has it."""
-    number = rows.schema.get_field_index(DELETE_FIELD)
+    number = rows.schema.get_field_index(IS_DELETED)
     marked = pc.if_else(pa.array(is_delete), True, rows.column(number))
     return rows.set_column(number, rows.schema.field(number), marked)

@@ -18,7 +18,6 @@ from hudisql.ingest.parse.avro_records import (
     batch_of_parts,
     decode_framed,
     delete_rows,
-    with_delete_field,
     with_new_columns,
 )
 from hudisql.ingest.parse.avro_resolution import (
@@ -28,7 +27,7 @@ from hudisql.ingest.parse.avro_resolution import (
     semantic_types,
 )
 from hudisql.ingest.parse.debezium import changes_of, source_fields, with_deletes, with_meta_columns
-from hudisql.ingest.parse.parsed_batch import BadRecord, ParsedBatch
+from hudisql.ingest.parse.parsed_batch import BadRecord, ParsedBatch, with_delete_field
 
 _NO_COLUMNS: Final = pa.schema([])
 _FIELDS: Final = frozenset({"before", "after", "op"})
@@ -55,10 +54,7 @@ class DebeziumAvroParser(AvroParser):
             try:
                 rows, wrong, without_row, skipped, new = self._rows(writer, new)
             except UnresolvableError as error:
-                bad += [
-                    BadRecord(int(position), f"schema {writer.number}: {error}")
-                    for position in writer.positions
-                ]
+                bad += writer.unresolved(error)
                 continue
             parts.append(rows)
             bad += wrong

@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hudisql.errors import InvalidArgumentError
-from hudisql.ingest.parse.avro_records import AvroRows, batch_of_parts, with_delete_field, with_new_columns
+from hudisql.ingest.parse.avro_records import AvroRows, batch_of_parts, scan_deletes, with_new_columns
 from hudisql.ingest.parse.avro_resolution import EPOCHS
 from hudisql.ingest.parse.debezium import (
     META_COLUMNS,
@@ -35,7 +34,7 @@ from hudisql.ingest.parse.json_program import (
     compile_program,
 )
 from hudisql.ingest.parse.json_records import RecordTexts, ScannedRecords, delete_record, scan_texts, text_at
-from hudisql.ingest.parse.parsed_batch import BadRecord, ParsedBatch
+from hudisql.ingest.parse.parsed_batch import BadRecord, ParsedBatch, check_key_column, with_delete_field
 
 Integers = npt.NDArray[np.int64]
 _NO_COLUMNS: Final = pa.schema([])
@@ -60,8 +59,7 @@ class DebeziumJsonParser:
     _programs: dict[bytes, JsonProgram] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.key_column is not None and self.key_column not in self.schema.names:
-            raise InvalidArgumentError(f"the record key '{self.key_column}' is not a column of the table")
+        check_key_column(self.schema, self.key_column)
 
     def parse(
         self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None
@@ -84,7 +82,8 @@ class DebeziumJsonParser:
         }
         by_key = {position: record for position, record in records.items() if record}
         parts, wrong, new = self._images(envelope, changes, by_key)
-        deletes, key_errors = self._delete_rows(by_key)
+        of_keys = np.array(list(by_key), np.int64)
+        deletes, key_errors = scan_deletes(self._program(b""), list(by_key.values()), of_keys)
         empty = sum(1 for position in records if position not in by_key and not whole[position])
         batch_bad = bad + wrong + key_errors
         return batch_of_parts(self.schema, [*parts, deletes], batch_bad, new, changes.ignored + empty)
@@ -143,15 +142,6 @@ class DebeziumJsonParser:
             columns = with_delete_field(self.schema)
             self._programs[schema_text] = compile_program(columns, self.encoding, encodings)
         return self._programs[schema_text]
-
-    def _delete_rows(self, by_key: Mapping[int, bytes]) -> tuple[AvroRows, list[BadRecord]]:
-        texts = RecordTexts(list(by_key.values()))
-        positions = np.array(list(by_key), np.int64)
-        scanned = scan_texts(self._program(b""), texts.starts, texts.ends)
-        bad = [
-            BadRecord(int(positions[bad_record.position]), bad_record.reason) for bad_record in scanned.bad
-        ]
-        return AvroRows(scanned.columns, positions[scanned.positions]), bad
 
 
 def _key(keys: Sequence[bytes | None] | None, position: int) -> bytes | None:

@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from hudisql.errors import InvalidArgumentError
+from hudisql.format.schema.meta_columns import IS_DELETED
 from hudisql.ingest.parse.json_columns import Integers, JsonColumns, make_slots
 from hudisql.ingest.parse.json_program import DEFAULT_ENCODING, Encoding, JsonProgram, compile_program
-from hudisql.ingest.parse.parsed_batch import DELETE_FIELD, BadRecord, ParsedBatch
+from hudisql.ingest.parse.parsed_batch import BadRecord, ParsedBatch, check_key_column, with_delete_field
 
 _MOST_BYTES: Final = 2**31 - 1
 _MOST_NEW_COLUMNS: Final = 1_000
@@ -65,12 +66,9 @@ class JsonParser:
     _program: JsonProgram = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.key_column is not None and self.key_column not in self.schema.names:
-            raise InvalidArgumentError(f"the record key '{self.key_column}' is not a column of the table")
-        read = self.schema
-        if DELETE_FIELD not in read.names:
-            read = read.append(pa.field(DELETE_FIELD, pa.bool_()))
-        object.__setattr__(self, "_program", compile_program(read, self.encoding, self.encodings))
+        check_key_column(self.schema, self.key_column)
+        program = compile_program(with_delete_field(self.schema), self.encoding, self.encodings)
+        object.__setattr__(self, "_program", program)
 
     def parse(
         self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None
@@ -83,7 +81,7 @@ class JsonParser:
 
 def batch_of(schema: pa.Schema, scanned: ScannedRecords, ignored: int = 0) -> ParsedBatch:
     """The parsed batch of scanned records, which have the delete field beside the columns."""
-    deleted = scanned.columns.column(DELETE_FIELD)
+    deleted = scanned.columns.column(IS_DELETED)
     is_deleted = deleted.fill_null(False).to_numpy(zero_copy_only=False) if deleted.true_count else None
     rows = pa.Table.from_batches([scanned.columns.select(schema.names)])
     if not rows.schema.equals(schema, check_metadata=True):
@@ -247,4 +245,4 @@ def delete_record(key: bytes | None, schema: pa.Schema, key_column: str | None) 
         found = text
     if found is None:
         return _NO_RECORD
-    return json.dumps({key_column: found, DELETE_FIELD: True}).encode()
+    return json.dumps({key_column: found, IS_DELETED: True}).encode()

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-DELETE_FIELD = "_hoodie_is_deleted"
-"""Field by which a record deletes its key (`HoodieRecord.HOODIE_IS_DELETED_FIELD`)."""
+from hudisql.errors import InvalidArgumentError
+from hudisql.format.schema.meta_columns import IS_DELETED
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +48,14 @@ class RecordParser(Protocol):
     ) -> ParsedBatch:
         """The rows and the bad records of a batch; `keys` are the messages' keys, as many as the values."""
         ...
+
+
+def check_key_column(schema: pa.Schema, key_column: str | None) -> None:
+    """Raise InvalidArgumentError if there is a record key that is not a column of the schema."""
+    if key_column is not None and key_column not in schema.names:
+        raise InvalidArgumentError(f"the record key '{key_column}' is not a column of the table")
+
+
+def with_delete_field(schema: pa.Schema) -> pa.Schema:
+    """The schema, with the delete field if it lacks it."""
+    return schema if IS_DELETED in schema.names else schema.append(pa.field(IS_DELETED, pa.bool_()))

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from hudisql.errors import PushRefusedError
 from hudisql.ingest.parse.json_records import JsonParser
-from hudisql.ingest.parse.parsed_batch import DELETE_FIELD, BadRecord, ParsedBatch
+from hudisql.ingest.parse.parsed_batch import BadRecord, ParsedBatch, with_delete_field
 from hudisql.ingest.push.pushed_rows import rows_of_batch
 
 NAMED_BAD_ROWS: Final = 20
@@ -46,9 +46,7 @@ class RowCheck:
         self, schema: pa.Schema, refuse: Refuse = lambda _parsed: (), *, takes_bad_rows: bool = False
     ) -> None:
         self.table_schema = schema
-        self.schema = schema
-        if DELETE_FIELD not in schema.names:
-            self.schema = schema.append(pa.field(DELETE_FIELD, pa.bool_()))
+        self.schema = with_delete_field(schema)
         self.takes_bad_rows = takes_bad_rows
         self._refuse = refuse
         self._parser = JsonParser(schema, take_new_columns=True)

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hudisql.format.schema.meta_columns import IS_DELETED
 from hudisql.ingest.parse.json_records import NO_COLUMNS, JsonParser
-from hudisql.ingest.parse.parsed_batch import DELETE_FIELD, BadRecord, ParsedBatch
+from hudisql.ingest.parse.parsed_batch import BadRecord, ParsedBatch
 
 _STREAM: Final = b"\xff\xff\xff\xff"
 """What a message of Arrow's stream begins with, and no text in UTF-8 does."""
@@ -73,8 +74,8 @@ def rows_of_batch(batch: pa.RecordBatch, schema: pa.Schema, positions: npt.NDArr
         for column in schema
     ]
     is_deleted = None
-    if DELETE_FIELD in batch.schema.names:
-        marks = batch.column(DELETE_FIELD)
+    if IS_DELETED in batch.schema.names:
+        marks = batch.column(IS_DELETED)
         is_deleted = marks.fill_null(False).to_numpy(zero_copy_only=False) if marks.true_count else None
     rows = pa.Table.from_arrays(columns, schema=schema)
     return ParsedBatch(rows, positions, is_deleted, (), NO_COLUMNS)
