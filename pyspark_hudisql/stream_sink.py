@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from hudisql.config.hudi_config import WRITE_OPERATION
 from hudisql.errors import InvalidArgumentError, StorageError, WriteRefusedError
 from hudisql.spark.python_worker import complete_input
 from hudisql.storage import Storage
@@ -31,7 +32,7 @@ _FOLLOWED: Final = {f"{_PREFIX}ignore.failed.batch": "false", f"{_PREFIX}disable
 _CHECKPOINT: Final = "checkpointlocation"
 # Spark hands the name of a query to its sink as an option.
 _OPTIONS_OF_THE_QUERY: Final = (_CHECKPOINT, "queryname")
-_OPERATION: Final = "hoodie.datasource.write.operation"
+_OPERATION: Final = WRITE_OPERATION.name
 _OPERATIONS: Final = ("upsert", "insert", "bulk_insert")
 
 

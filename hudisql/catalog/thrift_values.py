@@ -21,9 +21,7 @@ from hudisql.catalog.metastore_table import (
     PrincipalGrant,
     TableGrant,
 )
-from hudisql.format.paths.partition_path import escape_partition_value
-
-_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+from hudisql.format.paths.partition_path import HIVE_DEFAULT_PARTITION, escape_partition_value
 
 
 def lock_request(database: str, name: str, user: str, host: str, agent: str = "hudisql") -> Any:
@@ -181,7 +179,7 @@ def partition_to_thrift(table: MetastoreTable, partition: MetastorePartition) ->
 def partition_name(table: MetastoreTable, values: Sequence[str]) -> str:
     """The metastore's name of a partition: `dt=2024-03-01/h=1`, values escaped as Hive escapes them."""
     return "/".join(
-        f"{escape_partition_value(column.name)}={escape_partition_value(value or _DEFAULT_PARTITION)}"
+        f"{escape_partition_value(column.name)}={escape_partition_value(value or HIVE_DEFAULT_PARTITION)}"
         for column, value in zip(table.partition_columns, values, strict=True)
     )
 

@@ -16,6 +16,10 @@ LATEST_PAYLOAD: Final = f"{_PACKAGE}OverwriteWithLatestAvroPayload"
 """The record payload that keeps the row written last."""
 EVENT_TIME_PAYLOAD: Final = f"{_PACKAGE}DefaultHoodieRecordPayload"
 """The record payload that compares rows by the ordering column."""
+COMMIT_TIME_ORDERING: Final = "COMMIT_TIME_ORDERING"
+"""The merge mode of Hudi 1.x that keeps the row written last."""
+EVENT_TIME_ORDERING: Final = "EVENT_TIME_ORDERING"
+"""The merge mode of Hudi 1.x that compares rows by the ordering columns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Final
 
 from hudisql.errors import CorruptTableError, NoSuchPathError, NoSuchTableError, UnsupportedTableError
 from hudisql.format.log_file.change_log_mode import ChangeLogMode
-from hudisql.format.payload_classes import payload_rule
+from hudisql.format.payload_classes import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, payload_rule
 from hudisql.format.schema.sized_text import SizedText, parse_column_lengths
 from hudisql.format.timeline.timeline_layout import ARCHIVE_DIRECTORY as DEFAULT_ARCHIVE_DIRECTORY
 from hudisql.format.timeline.timeline_layout import (
@@ -189,12 +189,12 @@ class TableProperties:
             rule = payload_rule(self.payload_class)
             return rule is not None and rule.by_event_time
         mode = self.record_merge_mode
-        return mode == "EVENT_TIME_ORDERING" or (mode is None and bool(self.ordering_fields))
+        return mode == EVENT_TIME_ORDERING or (mode is None and bool(self.ordering_fields))
 
     @property
     def effective_merge_mode(self) -> str:
         """The merge mode of Hudi 1.x that says which row of a key stays, also for tables of version 6."""
-        return "EVENT_TIME_ORDERING" if self.keeps_later_event_times else "COMMIT_TIME_ORDERING"
+        return EVENT_TIME_ORDERING if self.keeps_later_event_times else COMMIT_TIME_ORDERING
 
     @property
     def partial_update_mode(self) -> str | None:

@@ -160,8 +160,8 @@ def repair_corrupted_clean_files(
     context: Context, arguments: RepairCleanFilesArguments
 ) -> Iterable[RepairCleanFilesRow]:
     """One row. Raises NoSuchTableError, UnsupportedTableError, TableLockedError, StorageError."""
-    from hudisql.format.timeline.instant import InstantState
     from hudisql.write.transaction.commit import check_writable
+    from hudisql.write.transaction.instant_rollback import remove_pending
 
     call = open_table_call(context, arguments.table)
     if arguments.dry_run:
@@ -170,8 +170,7 @@ def repair_corrupted_clean_files(
     with call.concurrency().hold():
         table = call.table.reopened()
         for clean in _corrupt_cleans(table):
-            for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
-                table.storage.delete_file(table.instant_path(clean.in_state(state)))
+            remove_pending(table, clean)
     return [RepairCleanFilesRow(True)]
 
 

@@ -13,7 +13,13 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from hudisql.errors import UnsupportedTableError
-from hudisql.format.payload_classes import EVENT_TIME_PAYLOAD, PAYLOAD_RULES, payload_rule
+from hudisql.format.payload_classes import (
+    COMMIT_TIME_ORDERING,
+    EVENT_TIME_ORDERING,
+    EVENT_TIME_PAYLOAD,
+    PAYLOAD_RULES,
+    payload_rule,
+)
 from hudisql.format.schema.meta_columns import IS_DELETED, OPERATION
 from hudisql.format.table_properties import (
     DELETE_FIELD,
@@ -28,8 +34,6 @@ from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.virtual_keys import unmerged_keys
 
-COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
-EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
 UNAVAILABLE_VALUE = "hoodie.write.partial.update.unavailable.value"
 
 _STRATEGY_KEYS = (MERGER_STRATEGY, "hoodie.record.merge.strategy.id")

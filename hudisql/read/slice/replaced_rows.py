@@ -72,8 +72,7 @@ def read_log_rows(
     """
     if shown is None:
         shown = match_log_records(storage, read).shown
-    schema = pa.schema([field for field in read.schema if field.name not in read.partition_values])
-    rows = _records_of(storage, read, schema).rows if len(shown) else None
+    rows = _records_of(storage, read, read.file_schema).rows if len(shown) else None
     for start in range(0, len(shown), BATCH_ROWS):
         assert rows is not None
         yield from complete_rows(rows.take(pa.array(shown[start : start + BATCH_ROWS])), read)
@@ -85,7 +84,7 @@ def separate_rows(storage: Storage, read: SliceRead) -> SeparatedRows:
     Log records may have only some of the columns. Memory: the slice's log records, twice. Raises
     UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
     """
-    schema = pa.schema([field for field in read.schema if field.name not in read.partition_values])
+    schema = read.file_schema
     merge = LogMerge(_records_of(storage, read, schema), _mode_of(read))
     base_schema = merge_schema(pa.schema([]) if merge.is_whole else schema, merge.mode)
     replaced, merged = [np.empty(0, np.int64)], []

@@ -56,6 +56,11 @@ class SliceRead:
     calendars: CalendarSettings = DEFAULT_CALENDARS
     log_merge_config: LogMergeConfig | None = None
 
+    @property
+    def file_schema(self) -> pa.Schema:
+        """The columns that are read from files."""
+        return pa.schema([column for column in self.schema if column.name not in self.partition_values])
+
 
 def needs_data_columns(schema: pa.Schema, partition_columns: Sequence[str]) -> bool:
     """True if a read of `schema` opens the files that hold the data columns."""
@@ -71,11 +76,10 @@ def read_file_slice(storage: Storage, read: SliceRead) -> Iterator[pa.RecordBatc
     CorruptTableError if a file of the table cannot be decoded, InvalidArgumentError if the predicate looks at
     a column outside `schema`.
     """
-    file_schema = pa.schema([each for each in read.schema if each.name not in read.partition_values])
     if read.file_slice.has_log_files:
-        batches = _read_merged(storage, read, file_schema)
+        batches = _read_merged(storage, read, read.file_schema)
     else:
-        batches = read_base_rows(storage, read, file_schema)
+        batches = read_base_rows(storage, read, read.file_schema)
     for batch in batches:
         yield from complete_rows(batch, read)
 

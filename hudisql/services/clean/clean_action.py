@@ -48,7 +48,7 @@ from hudisql.write.transaction.commit import (
     roll_back_failed_writes,
 )
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
-from hudisql.write.transaction.instant_rollback import complete_interrupted_undoings
+from hudisql.write.transaction.instant_rollback import complete_interrupted_undoings, remove_pending
 from hudisql.write.transaction.pending_rollbacks import (
     check_not_restored,
     commits_being_undone,
@@ -156,8 +156,7 @@ def run_clean(
     content = storage.read(requested)
     if not content:
         # A writer crashed while it created the plan: as in Hudi, it does not count.
-        for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
-            storage.delete_file(table.instant_path(instant.in_state(state)))
+        remove_pending(table, instant)
         return None
     plan = parse_clean_plan(content, requested, table)
     paths = _paths_by_partition(table, plan)

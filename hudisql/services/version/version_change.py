@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError, WriteConflictError
+from hudisql.format.payload_classes import EVENT_TIME_ORDERING
 from hudisql.format.table_properties import RECORD_MERGE_MODE, TableProperties
 from hudisql.format.timeline.instant import CLUSTERING, COMPACTION, Instant
 from hudisql.format.timeline.timeline_layout import LAYOUT_V1, TimelineLayout, TimelineLayoutV2
@@ -37,7 +38,6 @@ from hudisql.table.properties.table_configuration import (
     update_table_properties,
 )
 from hudisql.table.properties.version_properties import (
-    EVENT_TIME,
     changes_to_version_6,
     changes_to_version_9,
     key_pairs_error,
@@ -104,7 +104,7 @@ class VersionChangePlan:
     def changes_who_wins(self) -> bool:
         """True if late rows lose after the change, but not before."""
         properties, changes = self.table.properties, self.changes or {}
-        by_event_time = changes.get(RECORD_MERGE_MODE) == EVENT_TIME
+        by_event_time = changes.get(RECORD_MERGE_MODE) == EVENT_TIME_ORDERING
         return by_event_time and bool(self.table.ordering_fields) and not properties.keeps_later_event_times
 
 

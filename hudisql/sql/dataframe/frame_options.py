@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hudisql.config.hudi_config import COMMIT_METADATA_PREFIX
+from hudisql.config.hudi_config import COMMIT_METADATA_PREFIX, WRITE_OPERATION
 from hudisql.errors import InvalidArgumentError
 from hudisql.format import table_properties as keys
 from hudisql.options.known_settings import misspelt_properties
@@ -29,7 +29,7 @@ from hudisql.sql.schema.merge_mode_property import MERGE_MODE
 from hudisql.table.hudi_table import WRITTEN_VERSION, HudiTable
 from hudisql.write.overwrite import Overwrite
 
-OPERATION: Final = "hoodie.datasource.write.operation"
+OPERATION: Final = WRITE_OPERATION.name
 PATH: Final = "path"
 OPERATIONS: Final = (
     "upsert",

@@ -10,10 +10,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError
-from hudisql.format.payload_classes import EVENT_TIME_PAYLOAD, LATEST_PAYLOAD, payload_rule
+from hudisql.format.payload_classes import (
+    COMMIT_TIME_ORDERING,
+    EVENT_TIME_ORDERING,
+    EVENT_TIME_PAYLOAD,
+    LATEST_PAYLOAD,
+    payload_rule,
+)
 from hudisql.format.table_properties import PAYLOAD_CLASS, RECORD_MERGE_MODE
 
-_MODES: Final = {"COMMIT_TIME_ORDERING": LATEST_PAYLOAD, "EVENT_TIME_ORDERING": EVENT_TIME_PAYLOAD}
+_MODES: Final = {COMMIT_TIME_ORDERING: LATEST_PAYLOAD, EVENT_TIME_ORDERING: EVENT_TIME_PAYLOAD}
 MERGE_MODE: Final = ("recordmergemode", RECORD_MERGE_MODE, "hoodie.write.record.merge.mode")
 """The names of the merge mode as a property or option, in lower case."""
 _PAYLOAD_NAMES: Final = ("payloadclass", "hoodie.datasource.write.payload.class", PAYLOAD_CLASS)

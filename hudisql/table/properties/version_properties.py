@@ -12,6 +12,8 @@ from typing import Final
 from hudisql.errors import UnsupportedTableError
 from hudisql.format import table_properties as keys
 from hudisql.format.payload_classes import (
+    COMMIT_TIME_ORDERING,
+    EVENT_TIME_ORDERING,
     EVENT_TIME_PAYLOAD,
     LATEST_PAYLOAD,
     PAYLOAD_RULES,
@@ -25,8 +27,6 @@ NEW_TABLE_VERSIONS: Final = (6, 9)
 """The versions in which hudisql makes tables."""
 KEY_GENERATORS: Final = "org.apache.hudi.keygen"
 """The package of Hudi's key generators."""
-COMMIT_TIME: Final = "COMMIT_TIME_ORDERING"
-EVENT_TIME: Final = "EVENT_TIME_ORDERING"
 GENERATOR_TYPES: Final = {
     "SimpleKeyGenerator": "SIMPLE",
     "ComplexKeyGenerator": "COMPLEX",
@@ -72,7 +72,7 @@ def properties_of_version_9(values: Mapping[str, str], payload_class: str | None
         changed[keys.BOOTSTRAP_INDEX_TYPE] = _BOOTSTRAP_INDEX
     return changed | {
         keys.KEY_GENERATOR_TYPE: GENERATOR_TYPES[generator],
-        keys.RECORD_MERGE_MODE: EVENT_TIME if by_event_time else COMMIT_TIME,
+        keys.RECORD_MERGE_MODE: EVENT_TIME_ORDERING if by_event_time else COMMIT_TIME_ORDERING,
         **_merge_properties(payload_class),
         keys.VERSION: "9",
         keys.INITIAL_VERSION: "9",
@@ -135,7 +135,7 @@ def _merge_mode_after_upgrade(properties: TableProperties, payload: str | None) 
     by_event_time = _by_event_time(payload)
     if payload in (None, LATEST_PAYLOAD) and properties.table_type == keys.MERGE_ON_READ:
         by_event_time = bool(properties.ordering_fields)
-    return EVENT_TIME if by_event_time else COMMIT_TIME
+    return EVENT_TIME_ORDERING if by_event_time else COMMIT_TIME_ORDERING
 
 
 def _by_event_time(payload_class: str | None) -> bool:
@@ -236,9 +236,9 @@ def _payload_of_version_6(properties: TableProperties) -> str | None:
     """
     legacy = properties.get(keys.LEGACY_PAYLOAD_CLASS)
     mode = properties.record_merge_mode
-    if mode not in (COMMIT_TIME, EVENT_TIME):
+    if mode not in (COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING):
         return properties.payload_class or legacy
-    plain = EVENT_TIME_PAYLOAD if mode == EVENT_TIME else LATEST_PAYLOAD
+    plain = EVENT_TIME_PAYLOAD if mode == EVENT_TIME_ORDERING else LATEST_PAYLOAD
     candidates = [plain, *PAYLOAD_RULES] if legacy is None else [legacy, plain, *PAYLOAD_RULES]
     return next((name for name in candidates if _merges_alike(properties, name)), None)
 
@@ -250,7 +250,7 @@ def _merges_alike(properties: TableProperties, payload_class: str) -> bool:
         return False
     mark = properties.merge_property(keys.DELETE_FIELD), properties.merge_property(keys.DELETE_MARKER)
     return (
-        rule.by_event_time is (properties.record_merge_mode == EVENT_TIME)
+        rule.by_event_time is (properties.record_merge_mode == EVENT_TIME_ORDERING)
         and properties.partial_update_mode == (keys.IGNORE_DEFAULTS if rule.fills_nulls else None)
         and mark == (rule.delete_mark or (None, None))
     )
