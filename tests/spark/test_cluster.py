@@ -276,7 +276,7 @@ def standalone_cluster(tmp_path: Path, spark_home: Path) -> Iterator[str]:
 
 def run_driver(
     tmp_path: Path, spark_home: Path, python: Path, source: Path, *more: str, driver: str = DRIVER
-) -> dict[str, Any]:
+) -> Any:
     done = subprocess.run(
         [sys.executable, "-c", driver, str(ROOT), str(tmp_path / "warehouse"), str(source), *more],
         capture_output=True,
@@ -287,8 +287,7 @@ def run_driver(
         timeout=560,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.soak

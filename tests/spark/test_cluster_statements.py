@@ -142,10 +142,9 @@ def test_two_workers_give_the_rows_of_one_process(
     script = tmp_path / "script.json"
     script.write_text(json.dumps(statements))
     found = run_driver(tmp_path, spark_home, Path(sys.executable), script, driver=DRIVER)
-    expected = [(text, [list(row) for row in session.sql(text).rows]) for text in statements]
-    expected = [[text, rows] for text, rows in expected if text.startswith("SELECT")]
-    assert found == expected
+    rows_of = [(text, [list(row) for row in session.sql(text).rows]) for text in statements]
+    assert found == [[text, rows] for text, rows in rows_of if text.startswith("SELECT")]
     oracle = request.getfixturevalue("oracle_015" if name in OF_VERSION_6 else "oracle_120")
     theirs = oracle.read(str(tmp_path / "warehouse" / "two_workers.db" / name))
-    rows = theirs.select(["id", "value", "note", "dt"]).to_pylist()
-    assert sorted(tuple(row.values()) for row in rows) == sorted(map(tuple, found[-1][1]))
+    read = theirs.select(["id", "value", "note", "dt"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in read) == sorted(map(tuple, found[-1][1]))
