@@ -132,6 +132,8 @@ def _prepare(
     chosen = write_options_by(config, table)
     chosen = replace(chosen, concurrency=_of_several_processes(chosen.concurrency))
     _refuse_what_needs_a_session(table, config, chosen, given.operation)
+    if not (overwrites or is_new):
+        _refuse_merged_inserts(table, config, given.operation)
     _check_storage_type(table, given)
     check_bucket_index_declared(table, slices_until_known(table))
     return PreparedWrite(
@@ -173,15 +175,18 @@ def _refuse_what_needs_a_session(
             f"{table.base_path}: this writer follows no policy for rows whose record key is stored",
             hint="use hudisql.write_table(df, table, **options)",
         )
+    if options.index.buckets is not None:
+        raise WriteRefusedError(
+            f"{table.base_path} has a bucket index, which this writer does not support",
+            hint="use hudisql.write_table(df, table, **options)",
+        )
+
+
+def _refuse_merged_inserts(table: HudiTable, config: HudiConfig, operation: str) -> None:
     if operation in INSERT_OPERATIONS and merges_inserts(config, table, cast(InsertOperation, operation)):
         raise WriteRefusedError(
             f"{table.base_path}: {ALLOW_DUPLICATES} = false is not supported by this writer, whose inserts "
             "go to new files",
-            hint="use hudisql.write_table(df, table, **options)",
-        )
-    if options.index.buckets is not None:
-        raise WriteRefusedError(
-            f"{table.base_path} has a bucket index, which this writer does not support",
             hint="use hudisql.write_table(df, table, **options)",
         )
 

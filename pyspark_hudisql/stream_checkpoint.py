@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from hudisql.errors import CorruptTableError, WriteConflictError, WriteRefusedError
+from hudisql.format.timeline.commit_metadata import SINK_CHECKPOINT_KEY
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.rows_checkpoint import find_newest
 
-SINK_CHECKPOINT: Final = "_hudi_streaming_sink_checkpoint"
 QUERY_KEY: Final = "hudisql.streaming.query"
 IDENTIFIER: Final = "hoodie.datasource.write.streaming.checkpoint.identifier"
 
@@ -39,11 +39,11 @@ class StreamCheckpoint:
         """The extra metadata of the commit."""
         batches = {**self.previous, self.identifier: str(self.batch_id)}
         query = {self.identifier: f"{self.query_id} {self.batch_id}"}
-        return {SINK_CHECKPOINT: json.dumps(batches), QUERY_KEY: json.dumps(query)}
+        return {SINK_CHECKPOINT_KEY: json.dumps(batches), QUERY_KEY: json.dumps(query)}
 
     def check(self, target: HudiTable) -> None:
         """Raise WriteConflictError if another commit has batches of the identifier that are newer."""
-        now = _newest_entries(target, SINK_CHECKPOINT, self.identifier)
+        now = _newest_entries(target, SINK_CHECKPOINT_KEY, self.identifier)
         if now.get(self.identifier) != self.previous.get(self.identifier):
             raise WriteConflictError(
                 f"another stream with the identifier '{self.identifier}' wrote into {target.base_path} "
@@ -58,7 +58,7 @@ def plan_batch(table: HudiTable, identifier: str, query_id: str, batch_id: int) 
     Raises WriteRefusedError for a batch of another query that Hudi would skip, or one before the last batch;
     CorruptTableError, StorageError.
     """
-    previous = _newest_entries(table, SINK_CHECKPOINT, identifier)
+    previous = _newest_entries(table, SINK_CHECKPOINT_KEY, identifier)
     last = _batch_of(table, previous.get(identifier))
     if last is None or batch_id > last:
         return StreamCheckpoint(identifier, query_id, batch_id, previous)
@@ -95,5 +95,5 @@ def _batch_of(table: HudiTable, text: str | None) -> int | None:
         return None if text is None else int(text)
     except ValueError as error:
         raise CorruptTableError(
-            f"a commit of {table.base_path} has {SINK_CHECKPOINT} with the batch '{text}': not a number"
+            f"a commit of {table.base_path} has {SINK_CHECKPOINT_KEY} with the batch '{text}': not a number"
         ) from error

@@ -203,16 +203,11 @@ def _check_slice(table: HudiTable, file_slice: FileSlice) -> None:
     if stored is table.schema:
         return
     change = None
-    doubles = [
-        column.name
-        for old, column in zip(stored, table.schema, strict=False)
-        if (old.type, column.type) == (pa.float32(), pa.float64())
-    ]
     if not _same_names(stored, table.schema):
         change = "columns were renamed or dropped"
-    elif doubles:
+    elif double := _first_double(pa.struct(list(stored)), pa.struct(list(table.schema))):
         change = (
-            f"the FLOAT column {doubles[0]} became a DOUBLE, whose values Hudi takes from the texts of the "
+            f"the FLOAT column {double} became a DOUBLE, whose values Hudi takes from the texts of the "
             "floats (1.1) and Iceberg from their bits (1.100000023841858)"
         )
     if change is not None:
@@ -221,6 +216,16 @@ def _check_slice(table: HudiTable, file_slice: FileSlice) -> None:
             f"{where} is not published as Iceberg: {name} was written before {change}",
             hint="rewrite its rows, for instance by UPDATE, or by CALL run_clustering",
         )
+
+
+def _first_double(old: pa.DataType, new: pa.DataType) -> str | None:
+    """The path of the first FLOAT of `old` that is a DOUBLE in `new`, which has the same names first."""
+    for (name, before), (_, after) in zip(children(old), children(new), strict=False):
+        if (before, after) == (pa.float32(), pa.float64()):
+            return name
+        if below := _first_double(before, after):
+            return f"{name}.{below}"
+    return None
 
 
 def _same_names(stored: pa.Schema, current: pa.Schema) -> bool:

@@ -11,11 +11,17 @@ from hudisql.config.config_key import HudiConfig
 from hudisql.config.hudi_config import COMMIT_METADATA_PREFIX
 from hudisql.errors import SettingsError
 from hudisql.format.schema.internal_schema import LATEST_SCHEMA_KEY
-from hudisql.format.timeline.commit_metadata import SCHEMA_KEY
+from hudisql.format.timeline.commit_metadata import SCHEMA_KEY, SINK_CHECKPOINT_KEY
 
 # Spark's settings may hold secrets.
 _NEVER_STORED: Final = "spark."
 _OWN_PREFIX: Final = "hudisql."
+_RESERVED: Final = (SCHEMA_KEY, LATEST_SCHEMA_KEY, SINK_CHECKPOINT_KEY)
+
+
+def is_stored_in_commits(name: str, prefix: str) -> bool:
+    """True of the name of a setting that begins with the prefix, unless it is one of Spark's."""
+    return bool(prefix) and name.startswith(prefix) and not name.startswith(_NEVER_STORED)
 
 
 def extra_metadata(config: HudiConfig) -> dict[str, str]:
@@ -29,10 +35,9 @@ def extra_metadata(config: HudiConfig) -> dict[str, str]:
             f"{COMMIT_METADATA_PREFIX} is empty, which would store all settings in the commit",
             hint=f"RESET {COMMIT_METADATA_PREFIX}, or give a prefix",
         )
-    chosen = (name for name in config.names() if name.startswith(prefix))
-    names = sorted(name for name in chosen if not name.startswith(_NEVER_STORED))
+    names = sorted(name for name in config.names() if is_stored_in_commits(name, prefix))
     for name in names:
-        if name in (SCHEMA_KEY, LATEST_SCHEMA_KEY) or name.startswith(_OWN_PREFIX):
+        if name in _RESERVED or name.startswith(_OWN_PREFIX):
             raise SettingsError(
                 f"{COMMIT_METADATA_PREFIX} = {prefix} asks to store '{name}' in the commit, and this name is "
                 "that of metadata of the table",

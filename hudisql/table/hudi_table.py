@@ -249,8 +249,14 @@ class HudiTable(TableMetaClient):
         It is the schema of the latest commit with a schema: compactions and deletes of some writers have
         none. Raises CorruptTableError, UnsupportedTableError.
         """
-        found = arrow_from_avro(self._schema_text(as_of))
-        fields = [field for field in found if not is_meta_column(field.name)]
+        return self.schema_of(self._schema_text(as_of))
+
+    def schema_of(self, text: str) -> pa.Schema:
+        """Data and partition columns by the Avro schema of a commit, whose files may lack the latter.
+
+        Raises UnsupportedTableError.
+        """
+        fields = [field for field in arrow_from_avro(text) if not is_meta_column(field.name)]
         known = {field.name.lower() for field in fields}
         for name in self.properties.partition_fields:
             # Dropped partition columns live in directory names only.

@@ -323,6 +323,16 @@ def _fail(*_arguments: object) -> None:
     raise KeyboardInterrupt
 
 
+def test_floats_that_became_doubles_are_found_in_other_types() -> None:
+    def nested(value: pa.DataType) -> pa.DataType:
+        return pa.struct({"n": pa.int32(), "s": pa.list_(pa.struct({"x": value}))})
+
+    found = published_files._first_double(nested(pa.float32()), nested(pa.float64()))
+    assert found is not None
+    assert (found[:2], found[-2:]) == ("s.", ".x")
+    assert published_files._first_double(nested(pa.float32()), nested(pa.float32())) is None
+
+
 def test_floats_that_became_doubles_by_schema_on_read_are_not_published(session: Any, tmp_path: Path) -> None:
     session.sql(
         "CREATE TABLE doubled (id INT, x FLOAT) USING hudi TBLPROPERTIES (primaryKey = 'id') "

@@ -29,7 +29,9 @@ def test_settings_of_spark_are_not_stored() -> None:
     assert _extra_metadata(**given, **{PREFIX: "spark"}) == {"sparkle": "1"}
 
 
-@pytest.mark.parametrize("name", ["schema", "latest_schema", "hudisql.incremental.checkpoint"])
+@pytest.mark.parametrize(
+    "name", ["schema", "latest_schema", "hudisql.incremental.checkpoint", "_hudi_streaming_sink_checkpoint"]
+)
 def test_metadata_of_the_table_is_not_overwritten(name: str) -> None:
     with pytest.raises(SettingsError, match=f"asks to store '{name}'"):
         _extra_metadata(**{PREFIX: name[:3], name: "x"})
@@ -50,7 +52,13 @@ def test_options_of_a_write_that_the_commit_stores_may_have_any_name() -> None:
     given = {PREFIX: "job_", "Job_A": "1", OPERATION: "insert"}
     assert read_frame_options(None, given).settings == {PREFIX: "job_", "job_a": "1"}
     assert read_frame_options(None, {"_a": "1"}).settings == {"_a": "1"}
-    for other in ({PREFIX: "Job_", "Job_A": "1"}, {PREFIX: "job_", "run_a": "1"}, {PREFIX: "", "a": "1"}):
+    of_spark = {PREFIX: "spark.", "spark.sql.ansi.enabled": "false"}
+    for other in (
+        of_spark,
+        {PREFIX: "Job_", "Job_A": "1"},
+        {PREFIX: "job_", "run_a": "1"},
+        {PREFIX: "", "a": "1"},
+    ):
         with pytest.raises(InvalidArgumentError, match="is not an option of a write") as caught:
             read_frame_options(None, other)
         assert f"those that the commit stores with the value of {PREFIX}" in (caught.value.hint or "")

@@ -19,6 +19,8 @@ from hudisql.storage import Storage
 
 SCHEMA_KEY = "schema"
 """Key of `extra_metadata` that holds the table's Avro schema as JSON text."""
+SINK_CHECKPOINT_KEY: Final = "_hudi_streaming_sink_checkpoint"
+"""Key of `extra_metadata` by which streaming sinks find the batches that are written."""
 DELETE_PARTITION = "DELETE_PARTITION"
 """The operation type of a replacecommit that drops whole partitions."""
 NO_COMMIT: Final = "null"

@@ -14,6 +14,7 @@ from typing import Final
 from hudisql.config.hudi_config import COMMIT_METADATA_PREFIX, WRITE_OPERATION
 from hudisql.errors import InvalidArgumentError
 from hudisql.format import table_properties as keys
+from hudisql.options.extra_metadata import is_stored_in_commits
 from hudisql.options.known_settings import misspelt_properties
 from hudisql.sql.ddl.generator_options import KEY_GENERATOR, plain_generator
 from hudisql.sql.ddl.table_options import (
@@ -86,7 +87,7 @@ def read_frame_options(operation: str | None, options: Mapping[str, str]) -> Fra
             if lower in PARTITIONS and ":" in str(value):
                 # A custom key generator's fields with their kinds, which its tables do not store.
                 settings[name] = str(value)
-        elif prefix and lower.startswith(prefix):
+        elif is_stored_in_commits(lower, prefix):
             settings[lower] = str(value)
         elif not lower.startswith(("hoodie.", "hudisql.")):
             meant = misspelt_properties([name]).get(name)

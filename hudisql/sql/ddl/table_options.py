@@ -196,6 +196,8 @@ def _says_already(table: HudiTable, name: str, value: str) -> bool:
         return value.strip().lower() == str(properties.populate_meta_fields).lower()
     if name == keys.CDC_ENABLED:
         return value.strip().lower() == str(properties.cdc_enabled).lower()
+    if name == keys.DROP_PARTITION_COLUMNS:
+        return value.strip().lower() == str(properties.drop_partition_columns).lower()
     return value.lower() == (properties.get(name) or "").lower()
 
 

@@ -27,6 +27,7 @@ from hudisql.format.paths.partition_path import (
 from hudisql.format.schema.avro_schema import comment_of
 from hudisql.format.schema.spark_schema import quote_name, spark_type_name
 from hudisql.format.table_properties import (
+    DROP_PARTITION_COLUMNS,
     HIVE_STYLE_PARTITIONING,
     KEY_GENERATOR_CLASS,
     LEGACY_PAYLOAD_CLASS,
@@ -254,6 +255,8 @@ def _own_options(table: HudiTable) -> dict[str, str]:
         options["payloadClass"] = payload
     if table.version > WRITTEN_VERSION:
         options[WRITE_VERSION] = str(table.version)
+    if properties.drop_partition_columns:
+        options[DROP_PARTITION_COLUMNS] = "true"
     if properties.partition_fields and not properties.hive_style_partitioning:
         options[HIVE_STYLE_PARTITIONING] = "false"
     if properties.partition_fields and properties.url_encode_partitioning == generates_paths(table):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudisql.read.merge.merged_log_scanner import marked_deletes
 from hudisql.read.merge.precombine import newest_rows
 from hudisql.storage import Storage
 from hudisql.write.changes import CHANGE_COLUMNS, OPERATION, RECORD_KEY, RowOperation
@@ -21,8 +22,9 @@ def merged_inserts(storage: Storage, task: MergeTask, inserts: pa.Table) -> pa.T
     """The inserts (columns of `change_schema`) as changes of the slice, one for each record key.
 
     Of several new rows with one key the newest stays, by the ordering fields, else the last one. Rows whose
-    key is in the slice are upserts. Raises WriteRefusedError for rows without a record key,
-    SourceChangedError, CorruptTableError, StorageError.
+    key is in the slice are upserts, or deletes if they are marked so; marked rows of new keys are left out.
+    Raises WriteRefusedError for rows without a record key, SourceChangedError, CorruptTableError,
+    StorageError.
     """
     naming, file_slice = task.file_naming, task.file_slice
     row_keys = NewRowKeys(
@@ -35,13 +37,14 @@ def merged_inserts(storage: Storage, task: MergeTask, inserts: pa.Table) -> pa.T
     lookup = SliceLookup(file_slice, log_merge_config=task.log_merge_config)
     found = find_keys(storage, lookup, keys, prunes_by_footer=True)
     stored = pa.chunked_array([batch.column(0) for batch in found], pa.string())
-    operations = pc.if_else(
-        pc.is_in(keys, value_set=stored), int(RowOperation.UPSERT), int(RowOperation.INSERT)
-    )
+    is_stored = pc.is_in(keys, value_set=stored)
+    is_deleted = pa.array(marked_deletes(newest, task.merge_mode))
+    operations = pc.if_else(is_deleted, int(RowOperation.DELETE), int(RowOperation.UPSERT))
     columns = {
-        OPERATION: operations.cast(pa.int8()),
+        OPERATION: pc.if_else(is_stored, operations, int(RowOperation.INSERT)).cast(pa.int8()),
         RECORD_KEY: keys,
         **{name: newest.column(name) for name in rows.column_names},
     }
     nothing = pa.nulls(newest.num_rows, pa.string())
-    return pa.table([columns.get(name, nothing) for name in inserts.column_names], schema=inserts.schema)
+    changes = pa.table([columns.get(name, nothing) for name in inserts.column_names], schema=inserts.schema)
+    return changes.filter(pc.or_(is_stored, pc.invert(is_deleted)))

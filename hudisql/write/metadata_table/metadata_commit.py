@@ -46,7 +46,6 @@ from hudisql.format.paths.file_names import (
     parse_base_file_name,
     parse_log_file_name,
 )
-from hudisql.format.schema.avro_schema import arrow_from_avro
 from hudisql.format.schema.meta_columns import META_SCHEMA
 from hudisql.format.timeline.commit_metadata import NO_COMMIT, CommitMetadata, WriteStat
 from hudisql.read.merge.merge_mode import InstantRange, log_merge_config_of
@@ -130,7 +129,7 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
     updates = {FILES: IndexUpdate(cells_of(file_records(sizes)))}
     columns = statistics_columns(table, written)
     if columns is not None and commit.schema:
-        written_types = digest_of_types(arrow_from_avro(commit.schema), columns)
+        written_types = digest_of_types(table.schema_of(commit.schema), columns)
         if written_types != digest_of_types(table.schema, columns):
             return DROPPED
     updates |= _expressions_of_commit(table, commit, instant_time, written)
@@ -162,7 +161,7 @@ def _statistics_of_commit(
     columns: Sequence[str],
 ) -> IndexUpdates:
     """The updates of both indexes of statistics; none if `column_stats` cannot have those of this commit."""
-    added = added_columns(table, arrow_from_avro(commit.schema), columns) if commit.schema else ()
+    added = added_columns(table, table.schema_of(commit.schema), columns) if commit.schema else ()
     if not all(has_statistics_form(table, column.type) for column in added):
         return {}
     fields = _measured_fields(table, commit, [*columns, *(column.name for column in added)])
@@ -198,7 +197,7 @@ def _expressions_of_commit(
         path: [_measured(table, path, stat, (), instant_time) for stat in stats]
         for path, stats in written.items()
     }
-    schema = arrow_from_avro(commit.schema) if commit.schema else table.schema
+    schema = table.schema_of(commit.schema) if commit.schema else table.schema
     columns = {name: table.schema.field(index.column) for name, index in indexes.items()}
     return {
         name: IndexUpdate(cells_of(expression_records(table, indexes[name], column, files)))
@@ -374,7 +373,7 @@ def _measured_fields(
     table: HudiTable, commit: CommitMetadata, columns: Sequence[str]
 ) -> tuple[pa.Field, ...]:
     """The columns of the index as this commit writes them."""
-    schema = arrow_from_avro(commit.schema) if commit.schema else table.schema
+    schema = table.schema_of(commit.schema) if commit.schema else table.schema
     types = {each.name: each for each in (*META_SCHEMA, *schema)}
     found = [types[name] for name in columns if name in types]
     return tuple(each for each in found if is_measured(each.type))

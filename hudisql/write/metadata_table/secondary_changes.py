@@ -19,7 +19,6 @@ from hudisql.format.hfile.hfile_cells import EncodedCells
 from hudisql.format.keys.key_table import KeyTable
 from hudisql.format.metadata_table.metadata_writing import encode_secondary
 from hudisql.format.metadata_table.secondary_keys import has_same_texts, secondary_keys, texts_of_values
-from hudisql.format.schema.avro_schema import arrow_from_avro
 from hudisql.format.schema.column_path import type_of_path
 from hudisql.format.schema.meta_columns import META_SCHEMA, RECORD_KEY
 from hudisql.format.timeline.commit_metadata import CommitMetadata
@@ -59,7 +58,7 @@ def read_secondary_changes(
     Reads the record keys and the indexed columns of the file groups before and after it; a compaction or
     clustering changes no rows. Raises CorruptTableError, StorageError, UnsupportedTableError.
     """
-    schema = arrow_from_avro(commit.schema) if commit.schema else table.schema
+    schema = table.schema_of(commit.schema) if commit.schema else table.schema
     indexes = [
         index for index in secondary_indexes(table).values() if _keeps_texts(index, table.schema, schema)
     ]

@@ -27,7 +27,6 @@ from hudisql.errors import (
 )
 from hudisql.format.paths.file_names import FileGroup
 from hudisql.format.payload_classes import payload_rule
-from hudisql.format.schema.avro_schema import arrow_from_avro
 from hudisql.format.table_properties import read_table_properties
 from hudisql.format.timeline.active_timeline import Timeline, timeline_file_names
 from hudisql.format.timeline.commit_metadata import CommitMetadata
@@ -473,7 +472,7 @@ def _check_table_unchanged(commit: OpenCommit, now: HudiTable, metadata: CommitM
     being_rolled_back = {rollback.target.timestamp for rollback in pending_rollbacks(table, timeline)}
     if commit.instant not in timeline.instants or commit.instant_time in being_rolled_back:
         raise rolled_back_error(table.base_path, commit.instant_time)
-    schema = arrow_from_avro(metadata.schema) if metadata.schema else None
+    schema = table.schema_of(metadata.schema) if metadata.schema else None
     touched = touched_file_groups(metadata)
     check_not_clustered(table, touched)
     _check_no_conflict(table, timeline, touched, commit.concurrency, schema)

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from hudisql.errors import WriteConflictError
 from hudisql.format.paths.file_names import FileGroup
-from hudisql.format.schema.avro_schema import arrow_from_avro
 from hudisql.format.schema.meta_columns import is_meta_column
 from hudisql.format.timeline.active_timeline import Timeline
 from hudisql.format.timeline.commit_metadata import CommitMetadata
@@ -66,7 +65,7 @@ def check_no_conflict(
                 "being changed",
                 hint=_AGAIN,
             )
-        if metadata.schema and _shape(arrow_from_avro(metadata.schema)) != _shape(known.schema):
+        if metadata.schema and _shape(known.schema_of(metadata.schema)) != _shape(known.schema):
             raise WriteConflictError(
                 f"the commit {other.timestamp} of another writer has changed the schema of {known.base_path}",
                 hint=_AGAIN,

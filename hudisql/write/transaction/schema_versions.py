@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hudisql.errors import UnsupportedTableError, WriteConflictError
-from hudisql.format.schema.avro_schema import arrow_from_avro
 from hudisql.format.schema.internal_schema import (
     LATEST_SCHEMA_KEY,
     InternalSchema,
@@ -47,7 +46,7 @@ def with_internal_schema(table: HudiTable, metadata: CommitMetadata, instant_tim
     columns = table.file_columns
     if columns is None or metadata.schema is None or LATEST_SCHEMA_KEY in metadata.extra_metadata:
         return metadata
-    version = reconciled(columns.current, arrow_from_avro(metadata.schema), int(instant_time))
+    version = reconciled(columns.current, table.schema_of(metadata.schema), int(instant_time))
     own = {SCHEMA_KEY: metadata.schema, LATEST_SCHEMA_KEY: version.to_json()}
     return replace(metadata, extra_metadata={**own, **metadata.extra_metadata})
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hudisql.errors import InvalidArgumentError, SettingsError, UnsupportedTableError
@@ -112,3 +114,23 @@ def test_inserts_replace_rows_of_the_small_file_that_takes_them(
         ("new", 2, "2024-03-01"),
     ]
     assert len(table.rows()) == ROWS + 2
+
+
+@pytest.mark.usefixtures("lake_database")
+@pytest.mark.parametrize("driver_bytes", ["8388608", "0"])
+def test_inserts_that_are_marked_as_deletes_delete_rows_of_the_small_file(
+    session: Any, driver_bytes: str
+) -> None:
+    name = f"lake.marked_{driver_bytes}"
+    session.sql(
+        f"CREATE TABLE {name} (id STRING, seq BIGINT, _hoodie_is_deleted BOOLEAN) USING hudi "
+        "TBLPROPERTIES (primaryKey = 'id', preCombineField = 'seq')"
+    )
+    session.sql(f"INSERT INTO {name} VALUES ('a', 1L, false), ('b', 1L, false)")
+    with (
+        setting(session, "hudisql.driver.max.bytes", driver_bytes),
+        setting(session, "hoodie.spark.sql.insert.into.operation", "insert"),
+        setting(session, "hoodie.merge.allow.duplicate.on.inserts", "false"),
+    ):
+        session.sql(f"INSERT INTO {name} VALUES ('a', 2L, true), ('c', 2L, true), ('d', 2L, false)")
+    assert [row[0] for row in session.sql(f"SELECT id FROM {name} ORDER BY id").rows] == ["b", "d"]

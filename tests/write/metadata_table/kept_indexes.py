@@ -66,7 +66,8 @@ def assert_bounds_hold(metadata: MetadataTable) -> None:
     table = metadata.table
     slices = load_file_slices(table)
     config = log_merge_config_for(table, slices)
-    in_paths = set(table.properties.partition_fields if table.properties.bootstrap_base_path else ())
+    is_in_paths = table.properties.bootstrap_base_path or table.dropped_columns
+    in_paths = set(table.properties.partition_fields if is_in_paths else ())
     for column in (*META_SCHEMA, *table.schema):
         if value_kind(column.type) is None or column.name in in_paths:
             continue
