@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.opened import open_kept
+from tests.oracle.client import BY_METADATA, HudiOracle
 from tests.oracle.small_table import SCHEMA, TableInTurn, new_table_in_turn
 from tests.soak import parameters
 
@@ -109,3 +111,24 @@ def test_tables_that_hudisql_makes_are_read_and_written_by_hudi(
     files = list(Path(path).glob("dt=*/*.parquet"))
     assert files
     assert not [each for each in files if "dt" in pq.read_schema(each).names]
+
+
+@pytest.mark.soak
+def test_hudi_12_reads_by_a_metadata_table(oracle_120: HudiOracle, session: Any, tmp_path: Path) -> None:
+    path = str(tmp_path / "indexed")
+    session.sql(
+        "CREATE TABLE dropped_indexed (id INT, seq BIGINT, note STRING, dt STRING) USING hudi "
+        "PARTITIONED BY (dt) TBLPROPERTIES (primaryKey = 'id', preCombineField = 'seq', "
+        "'hoodie.write.table.version' = '9', 'hoodie.datasource.write.drop.partition.columns' = 'true') "
+        f"LOCATION '{path}'"
+    )
+    rows = ", ".join(f"({number}, {number}L, 'first', 'd{number % 3}')" for number in range(9))
+    session.sql(f"INSERT INTO dropped_indexed VALUES {rows}")
+    session.sql("CALL create_metadata_table(table => 'dropped_indexed', indexes => 'record_index')")
+    session.sql("UPDATE dropped_indexed SET note = 'changed' WHERE id IN (4, 5)")
+    assert open_kept(path).indexes
+    for where in ("dt = 'd1'", "dt > 'd0' AND seq > 4", "id = 5", "note = 'changed' AND dt = 'd2'"):
+        found = oracle_120.read(path, columns=["id", "note", "dt"], where=where, options=BY_METADATA)
+        ours = session.sql(f"SELECT id, note, dt FROM dropped_indexed WHERE {where}").rows
+        assert sorted(tuple(row.values()) for row in found.to_pylist()) == sorted(map(tuple, ours)), where
+        assert len(ours)
