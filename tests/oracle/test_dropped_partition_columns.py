@@ -19,6 +19,14 @@ from tests.soak import parameters
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
 
+OPTIONS = {
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.precombine.field": "seq",
+    "hoodie.datasource.write.partitionpath.field": "dt",
+    "hoodie.datasource.write.hive_style_partitioning": "true",
+    "hoodie.datasource.write.drop.partition.columns": "true",
+}
+
 
 @pytest.mark.soak
 @pytest.mark.parametrize("version", parameters([6, 9], in_ci=[6]))
@@ -26,14 +34,7 @@ def test_both_write_in_turn(
     request: pytest.FixtureRequest, session: Any, tmp_path: Path, version: int
 ) -> None:
     oracle = request.getfixturevalue("oracle_015" if version == 6 else "oracle_120")
-    options = {
-        "hoodie.write.table.version": str(version),
-        "hoodie.datasource.write.recordkey.field": "id",
-        "hoodie.datasource.write.precombine.field": "seq",
-        "hoodie.datasource.write.partitionpath.field": "dt",
-        "hoodie.datasource.write.hive_style_partitioning": "true",
-        "hoodie.datasource.write.drop.partition.columns": "true",
-    }
+    options = {"hoodie.write.table.version": str(version), **OPTIONS}
     path = str(tmp_path / "table")
     table = new_table_in_turn(oracle, session, path, f"dropped_{version}", options)
 
@@ -76,11 +77,7 @@ def test_tables_that_hudisql_makes_are_read_and_written_by_hudi(
     options = {
         "hoodie.table.name": name,
         "hoodie.write.table.version": str(version),
-        "hoodie.datasource.write.recordkey.field": "id",
-        "hoodie.datasource.write.precombine.field": "seq",
-        "hoodie.datasource.write.partitionpath.field": "dt",
-        "hoodie.datasource.write.hive_style_partitioning": "true",
-        "hoodie.datasource.write.drop.partition.columns": "true",
+        **OPTIONS,
     }
     rows = "SELECT CAST(id AS INT) AS id, 1L AS seq, 'first' AS note, concat('d', id % 3) AS dt FROM range(9)"
     properties = ", ".join(f"'{key}' = '{value}'" for key, value in options.items() if "field" not in key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,16 @@ def daily_orders(tmp_path: Path) -> Path:
             directory / f"dt=2024-03-0{number // 2 + 1}" / f"part-{number}.parquet", orders(number * 100)
         )
     return directory
+
+
+@pytest.fixture
+def run_bootstrap(
+    call: Callable[..., list[dict[str, Any]]], daily_orders: Path, tmp_path: Path, name: str
+) -> Callable[..., list[dict[str, Any]]]:
+    """Hudi's own procedure on the orders, into the directory `t`, with more or other arguments."""
+    given = {"table": name, "table_type": "COPY_ON_WRITE", "bootstrap_path": daily_orders}
+    keys = {"rowKey_field": "id", "partition_path_field": "dt"}
+    return partial(call, "run_bootstrap", **given, base_path=tmp_path / "t", **keys)
 
 
 @pytest.fixture

@@ -264,34 +264,16 @@ def test_an_unreachable_metastore_is_known_before_anything_is_written(session, d
         ({"key_generator_class": "NON_PARTITION"}, "does not fit"),
     ],
 )
-def test_run_bootstrap_refuses_by_name_what_only_hudi_does(call, daily_orders, tmp_path, name, more, words):
+def test_run_bootstrap_refuses_by_name_what_only_hudi_does(run_bootstrap, tmp_path, more, words):
     with pytest.raises(InvalidArgumentError, match=words):
-        call(
-            "run_bootstrap",
-            table=name,
-            table_type="COPY_ON_WRITE",
-            bootstrap_path=daily_orders,
-            base_path=tmp_path / "t",
-            rowKey_field="id",
-            partition_path_field="dt",
-            **more,
-        )
+        run_bootstrap(**more)
     assert not (tmp_path / "t").exists()
 
 
-def test_run_bootstrap_does_not_overwrite_a_directory_with_files(call, daily_orders, tmp_path, name):
+def test_run_bootstrap_does_not_overwrite_a_directory_with_files(run_bootstrap, tmp_path):
     kept = tmp_path / "t" / "kept"
     kept.parent.mkdir()
     kept.touch()
     with pytest.raises(InvalidArgumentError, match="bootstrap_overwrite => true would delete"):
-        call(
-            "run_bootstrap",
-            table=name,
-            table_type="COPY_ON_WRITE",
-            bootstrap_path=daily_orders,
-            base_path=tmp_path / "t",
-            rowKey_field="id",
-            partition_path_field="dt",
-            bootstrap_overwrite=True,
-        )
+        run_bootstrap(bootstrap_overwrite=True)
     assert list(kept.parent.iterdir()) == [kept]

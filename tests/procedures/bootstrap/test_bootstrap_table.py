@@ -522,15 +522,8 @@ def test_no_statement_ever_changes_a_byte_of_the_source(call, session, daily_ord
         unchanged(statement)
 
 
-def test_run_bootstrap_takes_hudis_signature_and_gives_its_status(call, daily_orders, tmp_path, name):
-    rows = call(
-        "run_bootstrap",
-        table=name,
-        table_type="COPY_ON_WRITE",
-        bootstrap_path=daily_orders,
-        base_path=tmp_path / "t",
-        rowKey_field="id",
-        partition_path_field="dt",
+def test_run_bootstrap_takes_hudis_signature_and_gives_its_status(run_bootstrap, tmp_path):
+    rows = run_bootstrap(
         key_generator_class="org.apache.hudi.keygen.SimpleKeyGenerator",
         options="hoodie.metadata.enable=false,hoodie.datasource.write.hive_style_partitioning=true",
     )
@@ -538,32 +531,13 @@ def test_run_bootstrap_takes_hudis_signature_and_gives_its_status(call, daily_or
     assert open_table(Storage(), str(tmp_path / "t")).properties.record_key_fields == ("id",)
 
 
-def test_run_bootstrap_takes_the_call_of_hudis_own_documentation(call, daily_orders, tmp_path, name):
+def test_run_bootstrap_takes_the_call_of_hudis_own_documentation(run_bootstrap, tmp_path):
     """With bootstrap_overwrite, where there is nothing yet, and a key generator's short name."""
-    call(
-        "run_bootstrap",
-        table=name,
-        table_type="COPY_ON_WRITE",
-        bootstrap_path=daily_orders,
-        base_path=tmp_path / "t",
-        rowKey_field="id",
-        partition_path_field="dt",
-        key_generator_class="SIMPLE",
-        bootstrap_overwrite=True,
-    )
+    run_bootstrap(key_generator_class="SIMPLE", bootstrap_overwrite=True)
     assert open_table(Storage(), str(tmp_path / "t")).properties.partition_fields == ("dt",)
 
 
-def test_run_bootstrap_reads_a_properties_file(call, daily_orders, tmp_path, name):
+def test_run_bootstrap_reads_a_properties_file(run_bootstrap, tmp_path):
     (tmp_path / "job.properties").write_text("hoodie.datasource.write.precombine.field=seq\n")
-    call(
-        "run_bootstrap",
-        table=name,
-        table_type="cow",
-        bootstrap_path=daily_orders,
-        base_path=tmp_path / "t",
-        rowKey_field="id",
-        partition_path_field="dt",
-        props_file_path=tmp_path / "job.properties",
-    )
+    run_bootstrap(table_type="cow", props_file_path=tmp_path / "job.properties")
     assert open_table(Storage(), str(tmp_path / "t")).properties.precombine_field == "seq"

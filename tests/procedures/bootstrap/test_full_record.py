@@ -256,15 +256,8 @@ def test_unsafe_types_are_rewritten_in_just_their_partitions(
         ),
     ],
 )
-def test_run_bootstrap_takes_hudis_selectors(call, daily_orders, tmp_path, name, selector, options, full):
-    rows = call(
-        "run_bootstrap",
-        table=name,
-        table_type="COPY_ON_WRITE",
-        bootstrap_path=daily_orders,
-        base_path=tmp_path / "t",
-        rowKey_field="id",
-        partition_path_field="dt",
+def test_run_bootstrap_takes_hudis_selectors(run_bootstrap, tmp_path, selector, options, full):
+    rows = run_bootstrap(
         selector_class=f"{SELECTORS}.{selector}",
         options=options,
     )
