@@ -29,7 +29,7 @@ OPTIONS = {
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("version", parameters([6, 9], in_ci=[6]))
+@pytest.mark.parametrize("version", [6, 9])
 def test_both_write_in_turn(
     request: pytest.FixtureRequest, session: Any, tmp_path: Path, version: int
 ) -> None:
@@ -65,9 +65,10 @@ def test_both_write_in_turn(
     assert not [each for each in files if "dt" in pq.read_schema(each).names]
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("version", parameters([6, 9], in_ci=[6]))
-@pytest.mark.parametrize("made_by", ["CREATE TABLE", "CREATE TABLE AS", "session.write"])
+@pytest.mark.parametrize(
+    "made_by", parameters(["CREATE TABLE", "CREATE TABLE AS", "session.write"], in_ci=["CREATE TABLE"])
+)
 def test_tables_that_hudisql_makes_are_read_and_written_by_hudi(
     request: pytest.FixtureRequest, session: Any, tmp_path: Path, version: int, made_by: str
 ) -> None:

@@ -43,8 +43,7 @@ INSERTS = (
 )
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("case", parameters(range(len(CASES)), in_ci=[]))
+@pytest.mark.parametrize("case", parameters(range(len(CASES)), in_ci=[0]))
 def test_inserts_replace_the_rows_that_they_replace_in_hudi_12(
     oracle_120: HudiOracle, session: Any, tmp_path: Path, case: int
 ) -> None:

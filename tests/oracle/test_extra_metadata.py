@@ -44,9 +44,7 @@ def _extra_metadata(path: str) -> list[dict[str, str | None]]:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    ("version", "kind"), parameters([("015", "cow"), ("120", "cow"), ("120", "mor")], in_ci=[])
-)
+@pytest.mark.parametrize(("version", "kind"), [("015", "cow"), ("120", "cow"), ("120", "mor")])
 def test_statements_store_what_hudi_stores(
     request: pytest.FixtureRequest, session: Any, tmp_path: Path, version: str, kind: str
 ) -> None:
@@ -81,7 +79,6 @@ def test_statements_store_what_hudi_stores(
     assert ours[1] == [{"hoodie.note.a": "session", "hoodie.note.both": "session", "hoodie.note.q": "q"}]
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("version", parameters(["015", "120"], in_ci=["015"]))
 def test_dataframes_store_what_hudi_stores(
     request: pytest.FixtureRequest, session: Any, tmp_path: Path, version: str
