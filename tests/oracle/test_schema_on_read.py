@@ -236,7 +236,7 @@ def test_a_compaction_planned_before_a_change_and_a_writer_that_loses_the_ids(
     session.sql(f"ALTER TABLE lake.{name} ADD COLUMNS (gone string)")
     session.sql(f"RESET {ENABLE}")
     session.sql(f"UPDATE lake.{name} SET name = 'after', gone = 'new', ts = 3 WHERE id = 1")
-    session.sql(f"CALL run_compaction(op => 'run', table => 'lake.{name}')")
+    session.sql(f"CALL run_compaction(op => 'execute', table => 'lake.{name}')")
     by_ids_015.sql(f"DROP TABLE {name}")
     by_ids_015.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
     rows = _same_rows(by_ids_015, session, name)
