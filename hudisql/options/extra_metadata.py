@@ -12,16 +12,10 @@ from hudisql.config.hudi_config import COMMIT_METADATA_PREFIX
 from hudisql.errors import SettingsError
 from hudisql.format.schema.internal_schema import LATEST_SCHEMA_KEY
 from hudisql.format.timeline.commit_metadata import SCHEMA_KEY, SINK_CHECKPOINT_KEY
+from hudisql.options.known_settings import is_stored_in_commits
 
-# Spark's settings may hold secrets.
-_NEVER_STORED: Final = "spark."
 _OWN_PREFIX: Final = "hudisql."
 _RESERVED: Final = (SCHEMA_KEY, LATEST_SCHEMA_KEY, SINK_CHECKPOINT_KEY)
-
-
-def is_stored_in_commits(name: str, prefix: str) -> bool:
-    """True of the name of a setting that begins with the prefix, unless it is one of Spark's."""
-    return bool(prefix) and name.startswith(prefix) and not name.startswith(_NEVER_STORED)
 
 
 def extra_metadata(config: HudiConfig) -> dict[str, str]:

@@ -29,6 +29,8 @@ _NO_FORMS: Final = {
 # Hudi's settings of a table, with its name in them.
 _CONSUME_MODE: Final = re.compile(r"hoodie\..+\.consume\..+")
 _OF_READS: Final = ("as.of.instant",)
+# Commits never store Spark's settings: they may hold secrets.
+_NEVER_STORED: Final = "spark."
 _ALIKE: Final = 0.92
 _ALIKE_OF_TABLES: Final = 0.85
 _ALIKE_OF_PROPERTIES: Final = 0.8
@@ -64,6 +66,11 @@ def warn_of_settings(console: Console, values: Mapping[str, str], origin: str) -
     _say(console, misspelt_settings(values), origin)
 
 
+def is_stored_in_commits(name: str, prefix: str) -> bool:
+    """True of the name of a setting that begins with the prefix, unless it is one of Spark's."""
+    return bool(prefix) and name.startswith(prefix) and not name.startswith(_NEVER_STORED)
+
+
 def warn_of_properties(
     console: Console, values: Iterable[str], origin: str, table_properties: Mapping[str, str]
 ) -> None:
@@ -72,7 +79,7 @@ def warn_of_properties(
     `table_properties` are all of the table: some that commits store are known by their prefix.
     """
     prefix = table_properties.get(COMMIT_METADATA_PREFIX.name, COMMIT_METADATA_PREFIX.default)
-    names = [name for name in values if not name.startswith(prefix)]
+    names = [name for name in values if not is_stored_in_commits(name, prefix)]
     misspelt = misspelt_properties(names)
     _say(console, misspelt, origin)
     for name in names:

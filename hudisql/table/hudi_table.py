@@ -251,11 +251,13 @@ class HudiTable(TableMetaClient):
         """
         return self.schema_of(self._schema_text(as_of))
 
-    def schema_of(self, text: str) -> pa.Schema:
+    def schema_of(self, text: str | None) -> pa.Schema:
         """Data and partition columns by the Avro schema of a commit, whose files may lack the latter.
 
-        Raises UnsupportedTableError.
+        They are the table's for a commit without a schema. Raises CorruptTableError, UnsupportedTableError.
         """
+        if not text:
+            return self.schema
         fields = [field for field in arrow_from_avro(text) if not is_meta_column(field.name)]
         known = {field.name.lower() for field in fields}
         for name in self.properties.partition_fields:

@@ -30,7 +30,7 @@ from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.sql_literals import quote_string
 from hudisql.storage import Storage, is_inside, join
 from hudisql.table.properties.new_table import key_generator_class
-from hudisql.table.properties.version_properties import GENERATOR_TYPES
+from hudisql.table.properties.version_properties import GENERATOR_CLASSES
 
 _META_PREFIX = "_hoodie_"
 _MOST_PATTERNS: Final = 5
@@ -309,8 +309,7 @@ def check_key_generator(
         return
     needed = key_generator_class(record_key, partition_columns)
     requested, plain = key_generator.rsplit(".", 1)[-1], needed.rsplit(".", 1)[-1]
-    classes = {short: name for name, short in GENERATOR_TYPES.items()}
-    requested = classes.get(requested.upper(), requested)
+    requested = GENERATOR_CLASSES.get(requested.upper(), requested)
     # With one key and one partition column the complex generator makes the same keys and paths as the simple
     # one.
     if requested == plain or (plain == "SimpleKeyGenerator" and requested == "ComplexKeyGenerator"):

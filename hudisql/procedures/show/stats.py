@@ -53,7 +53,7 @@ class FileSizesRow:
     std_dev: float
 
 
-NO_SIZES = FileSizesRow("ALL", 0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0)
+_NO_SIZES = FileSizesRow("ALL", 0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0)
 
 
 @procedure("Shows sizes of the table's files by the commit that began their slice.")
@@ -68,7 +68,7 @@ def stats_file_sizes(context: Context, arguments: StatsFileSizesArguments) -> It
     table = find_table(context, arguments.table)
     times, sizes = _sizes(table, arguments.partition_path.strip("/"))
     if not times:
-        return [NO_SIZES][: max(arguments.limit, 0)]
+        return [_NO_SIZES][: max(arguments.limit, 0)]
     lengths = np.array(sizes, np.int64)
     commits, numbers = np.unique(np.array(times), return_inverse=True)
     order = np.argsort(numbers, kind="stable")

@@ -14,8 +14,7 @@ from typing import Final
 from hudisql.config.hudi_config import COMMIT_METADATA_PREFIX, WRITE_OPERATION
 from hudisql.errors import InvalidArgumentError
 from hudisql.format import table_properties as keys
-from hudisql.options.extra_metadata import is_stored_in_commits
-from hudisql.options.known_settings import misspelt_properties
+from hudisql.options.known_settings import is_stored_in_commits, misspelt_properties
 from hudisql.sql.ddl.generator_options import KEY_GENERATOR, plain_generator
 from hudisql.sql.ddl.table_options import (
     ORDERING,

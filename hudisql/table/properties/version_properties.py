@@ -27,7 +27,7 @@ NEW_TABLE_VERSIONS: Final = (6, 9)
 """The versions in which hudisql makes tables."""
 KEY_GENERATORS: Final = "org.apache.hudi.keygen"
 """The package of Hudi's key generators."""
-GENERATOR_TYPES: Final = {
+_GENERATOR_TYPES: Final = {
     "SimpleKeyGenerator": "SIMPLE",
     "ComplexKeyGenerator": "COMPLEX",
     "NonpartitionedKeyGenerator": "NON_PARTITION",
@@ -36,6 +36,8 @@ GENERATOR_TYPES: Final = {
     "NonpartitionedAvroKeyGenerator": "NON_PARTITION_AVRO",
 }
 """Hudi's short names of key generators, by their classes."""
+GENERATOR_CLASSES: Final = {short: name for name, short in _GENERATOR_TYPES.items()}
+"""The classes by these names."""
 _BOOTSTRAP_INDEX: Final = "HFILE"
 _LAYOUT_2: Final = {
     keys.TIMELINE_LAYOUT_VERSION: str(LAYOUT_OF_VERSION[9]),
@@ -63,7 +65,7 @@ def properties_of_version_9(values: Mapping[str, str], payload_class: str | None
     else:
         by_event_time = _by_event_time(payload_class) and ordering is not None
     generator = changed.pop(keys.KEY_GENERATOR_CLASS).rpartition(".")[2]
-    if generator not in GENERATOR_TYPES:
+    if generator not in _GENERATOR_TYPES:
         raise UnsupportedTableError(
             f"hudisql makes no tables of version 9 with the key generator {generator}",
             hint="make the table in version 6, and upgrade it with Hudi 1.x",
@@ -71,7 +73,7 @@ def properties_of_version_9(values: Mapping[str, str], payload_class: str | None
     if changed.pop(keys.BOOTSTRAP_INDEX_CLASS, None) is not None:
         changed[keys.BOOTSTRAP_INDEX_TYPE] = _BOOTSTRAP_INDEX
     return changed | {
-        keys.KEY_GENERATOR_TYPE: GENERATOR_TYPES[generator],
+        keys.KEY_GENERATOR_TYPE: _GENERATOR_TYPES[generator],
         keys.RECORD_MERGE_MODE: EVENT_TIME_ORDERING if by_event_time else COMMIT_TIME_ORDERING,
         **_merge_properties(payload_class),
         keys.VERSION: "9",
@@ -92,7 +94,7 @@ def begins_with_key_pairs(version: int, key_generator: str, record_key: Sequence
     """
     if len(record_key) != 1:
         return len(record_key) > 1
-    generator = GENERATOR_TYPES.get(key_generator.rpartition(".")[2], key_generator)
+    generator = _GENERATOR_TYPES.get(key_generator.rpartition(".")[2], key_generator)
     return version == NEW_TABLE_VERSIONS[-1] and generator.startswith("COMPLEX")
 
 
@@ -162,7 +164,7 @@ def _merge_properties(payload_class: str | None) -> dict[str, str]:
 
 
 def _generator_type(properties: TableProperties) -> str | None:
-    return GENERATOR_TYPES.get((properties.key_generator_class or "").rpartition(".")[2])
+    return _GENERATOR_TYPES.get((properties.key_generator_class or "").rpartition(".")[2])
 
 
 def _check_upgradable(properties: TableProperties) -> None:
@@ -194,11 +196,10 @@ def changes_to_version_6(properties: TableProperties) -> dict[str, str | None]:
     The same rows win: the payload class of version 6 replaces the merge mode. Raises UnsupportedTableError
     for features that version 6 does not have.
     """
-    types = {value: key for key, value in GENERATOR_TYPES.items()}
     payload = _payload_of_version_6(properties)
     generator = properties.key_generator_class
-    if generator is None and properties.key_generator_type in types:
-        generator = f"{KEY_GENERATORS}.{types[properties.key_generator_type]}"
+    if generator is None and properties.key_generator_type in GENERATOR_CLASSES:
+        generator = f"{KEY_GENERATORS}.{GENERATOR_CLASSES[properties.key_generator_type]}"
     if payload is None and properties.partial_update_mode == keys.FILL_UNAVAILABLE:
         raise UnsupportedTableError(
             f"hudisql writes no table of version 6 that fills values ({keys.PARTIAL_UPDATE_MODE}="

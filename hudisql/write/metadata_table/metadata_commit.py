@@ -197,7 +197,7 @@ def _expressions_of_commit(
         path: [_measured(table, path, stat, (), instant_time) for stat in stats]
         for path, stats in written.items()
     }
-    schema = table.schema_of(commit.schema) if commit.schema else table.schema
+    schema = table.schema_of(commit.schema)
     columns = {name: table.schema.field(index.column) for name, index in indexes.items()}
     return {
         name: IndexUpdate(cells_of(expression_records(table, indexes[name], column, files)))
@@ -373,7 +373,7 @@ def _measured_fields(
     table: HudiTable, commit: CommitMetadata, columns: Sequence[str]
 ) -> tuple[pa.Field, ...]:
     """The columns of the index as this commit writes them."""
-    schema = table.schema_of(commit.schema) if commit.schema else table.schema
+    schema = table.schema_of(commit.schema)
     types = {each.name: each for each in (*META_SCHEMA, *schema)}
     found = [types[name] for name in columns if name in types]
     return tuple(each for each in found if is_measured(each.type))

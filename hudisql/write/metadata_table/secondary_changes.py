@@ -58,7 +58,7 @@ def read_secondary_changes(
     Reads the record keys and the indexed columns of the file groups before and after it; a compaction or
     clustering changes no rows. Raises CorruptTableError, StorageError, UnsupportedTableError.
     """
-    schema = table.schema_of(commit.schema) if commit.schema else table.schema
+    schema = table.schema_of(commit.schema)
     indexes = [
         index for index in secondary_indexes(table).values() if _keeps_texts(index, table.schema, schema)
     ]
