@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -51,11 +51,12 @@ _STRATEGIES = ("ALL", "RO", "RT")
 STRATEGY_OPTION = f"{SYNC_PREFIX}table.strategy"
 INCREMENTAL_OPTION = "hoodie.meta.sync.incremental"
 OMIT_META_COLUMNS_OPTION: Final = f"{SYNC_PREFIX}omit_metadata_fields"
+TIMESTAMP_OPTION: Final = f"{SYNC_PREFIX}support_timestamp"
 _SETTINGS: Final[Mapping[str, str]] = {
     "strategy": STRATEGY_OPTION,
     "skip_ro_suffix": f"{SYNC_PREFIX}skip_ro_suffix",
     "snapshot_with_table_name": "hoodie.meta.sync.sync_snapshot_with_table_name",
-    "support_timestamp": f"{SYNC_PREFIX}support_timestamp",
+    "support_timestamp": TIMESTAMP_OPTION,
     "sync_comments": f"{SYNC_PREFIX}sync_comment",
     "schema_part_length": f"{SYNC_PREFIX}schema_string_length_thresh",
     "incremental": INCREMENTAL_OPTION,
@@ -205,6 +206,7 @@ def wanted_table(
             **commit_properties(table),
             **_source_properties(table),
             **_meta_column_properties(options),
+            **_timestamp_properties(data_fields, options, found),
             **_spark_properties(data_fields, _typed(table, partition_fields), options),
         },
     )
@@ -236,6 +238,24 @@ def _source_properties(table: HudiTable) -> dict[str, str]:
     """The properties that `bootstrap.lease.protected_sources` searches."""
     directories = [table.storage.qualify(directory) for directory in table.properties.source_directories]
     return {SOURCE_DIRECTORIES_PROPERTY: json.dumps(directories)} if directories else {}
+
+
+def _timestamp_properties(
+    data_fields: Sequence[pa.Field], options: SyncOptions, found: MetastoreTable | None
+) -> dict[str, str]:
+    """The property by which syncs of Hudi's own SQL declare timestamps as bigints, as the entry does.
+
+    By default they declare them as such, and the metastore refuses to make one of the other.
+    """
+    declares_them = found is not None and any("timestamp" in column.type for column in found.columns)
+    if options.support_timestamp or declares_them or not any(map(_has_timestamps, data_fields)):
+        return {}
+    return {TIMESTAMP_OPTION: "false"}
+
+
+def _has_timestamps(column: pa.Field) -> bool:
+    shown = {hive_type_name(column.type, support_timestamp=supported) for supported in (False, True)}
+    return len(shown) > 1
 
 
 def _meta_column_properties(options: SyncOptions) -> dict[str, str]:

@@ -16,6 +16,7 @@ from hudisql.bootstrap.type_safety import CODEC_INCOMPATIBILITIES
 from hudisql.catalog.metastore_table import MetastoreTable, is_read_optimized
 from hudisql.compatibility.reader_state import ReaderState
 from hudisql.format.log_file.log_block import BlockType
+from hudisql.table.properties.table_configuration import COLUMN_STATS_ENABLE
 
 _HIVE_INPUT_FORMAT: Final = "hive.input.format=org.apache.hadoop.hive.ql.io.HiveInputFormat"
 _SPARK_SETTINGS: Final = (
@@ -25,10 +26,17 @@ _SPARK_SETTINGS: Final = (
     "spark.sql.catalog.spark_catalog=org.apache.spark.sql.hudi.catalog.HoodieCatalog"
 )
 _MEASURED_VERSIONS: Final = frozenset({6, 8, 9})
-_VERSION_WITH_STATISTICS: Final = 9
-_WRITERS_OF_VERSION_6: Final = (
-    "writers of 1.x need hoodie.write.table.version=6, those of 0.15 "
-    "hoodie.metadata.index.column.stats.enable=true, or CALL create_metadata_table after them"
+_NEWEST_VERSION: Final = 9
+_UPGRADES: Final = (
+    "writers upgrade the table to version 9, which Hudi 0.15 and Hive do not read, unless they have "
+    "hoodie.write.table.version={version}"
+)
+_DROP_STATISTICS: Final = (
+    f"writers drop the statistics of the metadata table, unless they also have {COLUMN_STATS_ENABLE}=true"
+)
+_MAKE_STATISTICS: Final = (
+    f"writers need {COLUMN_STATS_ENABLE}=false, or filtered reads lose rows, until a change of hudisql puts "
+    "that into the table's properties"
 )
 _NO_SKIPPING: Final = "hoodie.enable.data.skipping=false"
 _SCHEMA_ON_READ: Final = "hoodie.schema.on.read.enable=true"
@@ -121,24 +129,18 @@ def _with_statistics(state: ReaderState, name: str | None) -> Answer:
         return Answer(reader, verdict[0], name, settings, verdict[1])
     if state.version_problem is None and not state.bootstrapped:
         return Answer(reader, Reads.RIGHT, name, settings)
-    if state.has_statistics_of_sources:
-        why = _WRITERS_OF_VERSION_6 if state.version == 6 else None
-        return Answer(reader, Reads.RIGHT, name, settings, why)
     if state.has_own_statistics:
         why = (
             "the metadata table has column statistics, which know no data column of skeletons: without the"
             " setting filtered reads lose rows"
         )
         return Answer(reader, Reads.RIGHT, name, f"{settings}, {_NO_SKIPPING}", why)
-    no_statistics = "hoodie.metadata.index.column.stats.enable=false"
-    if state.version == _VERSION_WITH_STATISTICS:
-        why = f"writers need {no_statistics}, or the metadata table of CALL create_metadata_table"
-    else:
-        why = (
-            f"writers need hoodie.write.table.version=6, and {no_statistics} or the metadata table of CALL "
-            "create_metadata_table"
-        )
-    return Answer(reader, Reads.RIGHT, name, settings, why)
+    notes = [_UPGRADES.format(version=state.version)] if state.version < _NEWEST_VERSION else []
+    if state.has_statistics_of_sources and state.disables_column_stats:
+        notes.append(_DROP_STATISTICS)
+    elif not (state.has_statistics_of_sources or state.disables_column_stats):
+        notes.append(_MAKE_STATISTICS)
+    return Answer(reader, Reads.RIGHT, name, settings, "; ".join(notes) or None)
 
 
 def _with_ids(state: ReaderState, settings: str) -> str:

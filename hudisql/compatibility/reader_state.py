@@ -25,6 +25,7 @@ from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.metadata_table import readable_metadata_table
 from hudisql.table.partitions.registered_partitions import registered_partitions
+from hudisql.table.properties.table_configuration import disables_column_stats
 from hudisql.table.timeline.archived_timeline import list_archive_files
 from hudisql.table.timeline.instant_files import read_commits
 
@@ -42,7 +43,8 @@ class ReaderState:
     `bootstrapped` counts file groups whose data is still in source files, `with_logs` those with log files,
     `register_only` partitions without a file of Hudi's, `has_column_ids` says that columns were changed by
     schema-on-read. `has_own_statistics` says that the metadata table has statistics of the skeletons
-    themselves, `has_statistics_of_sources` those of their external files. `entries` are the metastore's
+    themselves, `has_statistics_of_sources` those of their external files, `disables_column_stats` that Hudi's
+    writers make none by default. `entries` are the metastore's
     entries, the main one first; `looked_at` names the sources of this state.
     """
 
@@ -51,6 +53,7 @@ class ReaderState:
     is_partitioned: bool
     has_own_statistics: bool
     has_statistics_of_sources: bool = False
+    disables_column_stats: bool = False
     entries: tuple[MetastoreTable, ...] = ()
     version_problem: str | None = None
     bootstrapped: int = 0
@@ -90,6 +93,7 @@ def state_of_properties(
         is_merge_on_read=properties.table_type == "MERGE_ON_READ",
         is_partitioned=bool(properties.partition_fields),
         has_own_statistics=_has_statistics(properties),
+        disables_column_stats=disables_column_stats(properties),
         entries=tuple(entries),
         version_problem=problem.message,
     )
@@ -107,6 +111,7 @@ def read_reader_state(table: HudiTable, entries: Sequence[MetastoreTable]) -> Re
         is_partitioned=bool(table.partition_columns),
         has_own_statistics=_has_statistics(table.properties) and not has_right,
         has_statistics_of_sources=has_right,
+        disables_column_stats=disables_column_stats(table.properties),
         entries=tuple(entries),
         bootstrapped=len(groups.bootstrapped),
         register_only=len(registered_partitions(table).by_path),

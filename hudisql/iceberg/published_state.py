@@ -18,12 +18,13 @@ from hudisql.format.timeline.instant import COMMIT_ACTIONS
 from hudisql.table.files.changed_partitions import partitions_of_commits
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition, reads_escaped
+from hudisql.table.properties.table_configuration import COLUMN_STATS_ENABLE
 
 # Properties that change while the rows that readers get stay.
 _OF_NO_ROWS: Final = frozenset(
     {
         *(keys.CHECKSUM, keys.NAME, keys.DATABASE_NAME),
-        *(keys.METADATA_PARTITIONS, keys.METADATA_PARTITIONS_INFLIGHT),
+        *(keys.METADATA_PARTITIONS, keys.METADATA_PARTITIONS_INFLIGHT, COLUMN_STATS_ENABLE),
     }
 )
 

@@ -325,40 +325,6 @@ def test_hudi_015_upserts_into_the_same_partitions_declared_as_strings(
     assert_same_rows(session.sql(f"SELECT * FROM oracle.typed_{kind}").arrow(), theirs, sort_by=["seq"])
 
 
-DEFAULTS_OF_120 = {"hoodie.metadata.enable": "true", "hoodie.write.table.version": "9"}
-NO_COLUMN_STATS = {"hoodie.metadata.index.column.stats.enable": "false"}
-
-
-def _fares_above_five(oracle: HudiOracle, path: str, **options: str) -> list[int]:
-    """The `seq` of the rows with `fare > 5.0`, as a reader finds them that uses the metadata table."""
-    options = {"hoodie.metadata.enable": "true", **options}
-    rows = oracle.read(path, columns=["seq"], where="fare > 5.0", options=options)
-    return sorted(rows["seq"].to_pylist())
-
-
-@pytest.mark.soak
-def test_hudi_120_with_its_defaults_loses_rows_of_skeletons_unless_column_stats_are_off(
-    oracle_120: HudiOracle, session: Any, tmp_path: Path
-) -> None:
-    shape = next(shape for shape in SHAPES if shape.name == "partitioned")
-    change = shape.with_partition_columns(sample_rows(0, 1, "second"))
-    expected = list(range(5, shape.rows))
-
-    careless = bootstrap_shape(session, shape, tmp_path / "careless", table="oracle.careless")
-    options = {**shape.write_options(), "hoodie.table.name": "careless", **DEFAULTS_OF_120}
-    oracle_120.upsert(change, careless.path, options)
-    found = _fares_above_five(oracle_120, careless.path)
-    # Only of the partition that the upsert wrote to, 2024-03-01, rows are found.
-    assert found
-    assert {number % 3 for number in found} == {0}
-    unskipped = {"hoodie.enable.data.skipping": "false"}
-    assert _fares_above_five(oracle_120, careless.path, **unskipped) == expected
-
-    careful = bootstrap_shape(session, shape, tmp_path / "careful", table="oracle.careful")
-    oracle_120.upsert(change, careful.path, {**options, "hoodie.table.name": "careful", **NO_COLUMN_STATS})
-    assert _fares_above_five(oracle_120, careful.path) == expected
-
-
 @pytest.mark.soak
 def test_hudi_120_keeps_the_higher_ordering_value_where_hudi_015_takes_the_later_row(
     oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path

@@ -101,22 +101,6 @@ def test_hudi_loses_no_rows_by_a_metadata_table_that_both_write(
     assert list(Path(made.path, ".hoodie/metadata/files").glob("*.hfile"))
 
 
-@pytest.mark.soak
-def test_hudi_loses_rows_by_the_metadata_table_that_it_makes_itself(
-    session: Any, oracle_120: HudiOracle, tmp_path: Path
-) -> None:
-    """Without the kept one: what the test above would show if the statistics were wrong."""
-    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
-    shape = replace(SHAPE_OF["partitioned"], name="kept_not")
-    made = bootstrap_shape(session, shape, tmp_path, table_version="9")
-    table = KeptTable((oracle_120,), session, made.path, f"oracle.{shape.name}", shape)
-    session.sql(f"CALL delete_metadata_table(table => '{table.name}')")
-    table.theirs(30, 34)
-    assert table.lost(oracle_120) > 3
-    session.sql(f"CALL create_metadata_table(table => '{table.name}')")
-    table.check()
-
-
 ODD_FILTERS = (
     *("f > 12", "f < 0", "f = 0", "f = 3", "not (f = 0.0)", "f is null", "f > 5000"),
     *("s > 'b'", "s = '\uff22x'", "s >= '\U0001f600'", "s < 'aa' and seq > 5", "s = 'zzz'"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, RECORD_INDEX
+from hudisql.format.metadata_table.metadata_records import FILES, RECORD_INDEX
 from hudisql.table.metadata_table.metadata_table import readable_metadata_table
 from hudisql.write.metadata_table import metadata_compaction
 from tests.opened import open_at, open_kept
@@ -85,7 +85,7 @@ def test_hudi_reads_and_writes_by_the_metadata_table_of_a_bootstrap(
     table.filters = (*MORE_FILTERS[-6:], OF_PARTITIONS[0])
     table.check()
     table.upsert(oracle_015, 30, 31, BY_STATISTICS)
-    table.upsert(oracle_120, 31, 32, {})
+    table.upsert(oracle_120, 31, 32, BY_STATISTICS)
     table.ours(OURS[0])
     table.check()
 
@@ -110,14 +110,14 @@ def test_hudi_loses_no_rows_by_a_metadata_table_that_all_write(
     table.check()
     table.upsert(oracle_015, 40, 42, by_records)
     table.check()
-    table.upsert(oracle_120, 42, 44, BY_RECORDS)
+    table.upsert(oracle_120, 42, 44, by_records)
     table.check_kept()
     table.check()
     of_partitions = OURS_OF_PARTITIONS if table.shape.partition_columns else ()
     for statement in (*of_partitions, OURS[0], SERVICE_OF[table.shape.table_type], CLEAN):
         table.ours(statement)
     table.check()
-    table.upsert(oracle_120, 44, 46, {**BY_RECORDS, **COMPACTED})
+    table.upsert(oracle_120, 44, 46, {**by_records, **COMPACTED})
     table.ours(OURS[2])
     table.upsert(oracle_015, 46, 48, {**by_records, **COMPACTED})
     table.check()
@@ -129,28 +129,25 @@ def test_hudi_loses_no_rows_by_a_metadata_table_that_all_write(
 
 
 @pytest.mark.soak
-def test_a_writer_of_hudi_015_drops_the_statistics_and_one_of_12_makes_wrong_ones(
-    session: Any, oracle_015: HudiOracle, oracle_120: HudiOracle, tmp_path: Path
+@pytest.mark.parametrize("version", ["0.15", "1.2"])
+def test_a_writer_of_hudi_drops_the_statistics_and_makes_none(
+    session: Any, oracle_015: HudiOracle, oracle_120: HudiOracle, tmp_path: Path, version: str
 ) -> None:
-    """On their defaults, one after the other; the next change of hudisql drops the wrong ones."""
+    """On its defaults; the other one then makes none, either, and hudisql keeps what is left."""
     readers = (oracle_015, oracle_120)
-    table = _bootstrap(session, "partitioned", "dropped", tmp_path, readers, "column_stats")
-    table.upsert(oracle_015, 30, 31, {})
-    metadata = readable_metadata_table(open_at(table.path))
-    assert metadata is not None
-    assert metadata.indexes == (FILES,)
-    assert not metadata.has_statistics_of_sources
-    table.check()
-    table.upsert(oracle_120, 31, 32, {})
-    assert COLUMN_STATS in open_at(table.path).properties.metadata_partitions
-    assert table.lost(oracle_015)
-    assert table.lost(oracle_120)
+    first, second = readers if version == "0.15" else readers[::-1]
+    table = _bootstrap(session, "partitioned", f"dropped_{version[0]}", tmp_path, readers, "column_stats")
+    for number, writer in enumerate((first, second)):
+        table.upsert(writer, 30 + number, 31 + number, {})
+        assert open_kept(table.path).indexes == (FILES,)
+        table.check()
     session.sql(OURS[0].replace("{t}", table.name))
-    assert open_at(table.path).properties.metadata_partitions == (FILES,)
+    assert open_kept(table.path).indexes == (FILES,)
     table.check()
     table.ours("CALL create_metadata_table(table => '{t}')")
     table.check()
-    table.upsert(oracle_120, 32, 33, {})
+    table.upsert(oracle_120, 32, 33, BY_STATISTICS)
+    table.check_kept()
     table.check()
 
 
@@ -159,9 +156,9 @@ def test_a_writer_of_hudi_015_drops_the_statistics_and_one_of_12_makes_wrong_one
 def test_an_upgrade_by_hudi_12_adds_wrong_statistics_of_partitions(
     session: Any, oracle_120: HudiOracle, name: str, tmp_path: Path
 ) -> None:
-    """It keeps those of files."""
+    """If it is told to make statistics; it keeps those of files."""
     table = _bootstrap(session, name, "upgraded", tmp_path, (oracle_120,), "column_stats")
-    table.upsert(oracle_120, 30, 31, {"hoodie.write.table.version": "9"})
+    table.upsert(oracle_120, 30, 31, {**BY_STATISTICS, "hoodie.write.table.version": "9"})
     metadata = readable_metadata_table(open_at(table.path))
     assert metadata is not None
     assert not metadata.has_statistics_of_sources

@@ -156,8 +156,7 @@ def _make_metadata_table(context: Context, plan: BootstrapPlan) -> int:
         return _checked_bytes(context, table, made)
     except HudisqlError as error:
         context.console.warning(
-            f"the table at {plan.target_path} is made, but not its metadata table: {error.message}; without "
-            "it Apache Hudi 1.2 leaves out rows in filtered reads after its own next write: CALL "
+            f"the table at {plan.target_path} is made, but not its metadata table: {error.message}; CALL "
             "create_metadata_table makes it"
         )
         return 0
@@ -169,8 +168,7 @@ def _checked_bytes(context: Context, table: HudiTable, made: NewMetadataTable) -
         context.console.warning(
             f"the metadata table of {table.base_path} has no statistics: version {table.version} cannot hold "
             "those of decimals with more than 15 digits on a side of the point, nor of timestamps in other "
-            "units than microseconds; writers of Apache Hudi 1.2 need "
-            "hoodie.metadata.index.column.stats.enable=false"
+            "units than microseconds"
         )
     return made.bytes
 

@@ -58,6 +58,7 @@ from hudisql.table.properties.new_table import (
     new_table_properties,
     publish_properties,
 )
+from hudisql.table.properties.table_configuration import COLUMN_STATS_ENABLE
 from hudisql.write.transaction.timeline_files import timeline_files
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ def table_property_values(plan: BootstrapPlan) -> Mapping[str, str]:
     others = {
         keys.BOOTSTRAP_BASE_PATH: plan.base_path,
         keys.BOOTSTRAP_INDEX_CLASS: keys.HFILE_BOOTSTRAP_INDEX,
+        COLUMN_STATS_ENABLE: "false",
     }
     if plan.unsafe_types:
         others[keys.UNSAFE_TYPES] = ";".join(

@@ -337,20 +337,11 @@ def _report_rows(report: BootstrapReport) -> Iterator[BootstrapTableRow]:
 
 
 def _warnings_of_report(report: BootstrapReport) -> Iterator[str]:
-    from hudisql.table.metadata_table.kept_metadata_table import NEWEST_VERSION
-
     for finding in report.plan.warnings:
         yield str(finding)
     if report.result.resumed_files:
         yield f"{report.result.resumed_files:,} of the files were finished by an earlier run"
     yield from report.notices
-    has_statistics = report.plan.request.table_version == NEWEST_VERSION
-    if report.plan.partition_columns and report.plan.skeleton_partitions and not has_statistics:
-        # See tests/oracle/test_bootstrap_upsert.py.
-        yield (
-            "Hudi 1.x writers must set hoodie.metadata.index.column.stats.enable=false, or filtered reads of"
-            " Hudi 1.x lose rows of partitions that have skeletons (docs/readers.md)"
-        )
 
 
 def _mode_of_all(plan: BootstrapPlan) -> str:

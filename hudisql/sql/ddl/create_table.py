@@ -47,8 +47,8 @@ from hudisql.sql.ddl.empty_table import check_free, plan_empty_table, publish_em
 from hudisql.sql.ddl.generator_options import with_generator_settings
 from hudisql.sql.ddl.properties_without_effect import without_idle_properties
 from hudisql.sql.ddl.table_options import (
+    check_bootstrapped,
     check_properties,
-    check_purge,
     new_table,
     ordering_of,
     record_key_of,
@@ -102,7 +102,7 @@ def create_table(context: Context, statement: st.CreateTableStatement) -> Result
         raise _table_is_there(context, table, database, name)
     else:
         _check_agreement(definition, table)
-        check_purge(table, definition.properties)
+        check_bootstrapped(table, definition.properties)
         context.console.info(f"{database}.{name}: the Hudi table at {path} is registered as it is")
     register_table(context, definition, table, database, name)
     return LocalResult(context.spark, (), ())

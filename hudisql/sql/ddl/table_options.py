@@ -32,6 +32,7 @@ from hudisql.sql.ddl.generator_options import (
 from hudisql.sql.schema.table_definition import TableDefinition
 from hudisql.table.hudi_table import WRITTEN_VERSION, HudiTable
 from hudisql.table.properties.new_table import NewTable, key_generator_class
+from hudisql.table.properties.table_configuration import COLUMN_STATS_ENABLE
 from hudisql.table.properties.version_properties import NEW_TABLE_VERSIONS
 
 _WRITE: Final = "hoodie.datasource.write"
@@ -127,14 +128,21 @@ def check_properties(properties: Mapping[str, str]) -> None:
         check_property(name, value)
 
 
-def check_purge(table: HudiTable, properties: Mapping[str, str | None]) -> None:
-    """Raise UnsupportedTableError if Hive's DROP TABLE would delete files of a bootstrapped table."""
-    for name, value in properties.items():
-        if name.lower() == PURGE_PROPERTY and (value or "").lower() == "true" and table.is_bootstrapped:
+def check_bootstrapped(table: HudiTable, properties: Mapping[str, str | None]) -> None:
+    """Raise UnsupportedTableError for properties by which a bootstrapped table would lose rows."""
+    for name, value in properties.items() if table.is_bootstrapped else ():
+        given = (value or "").strip().lower()
+        if name.lower() == PURGE_PROPERTY and given == "true":
             raise UnsupportedTableError(
                 f"{name} = {value} is not supported for a bootstrapped table: Hive's DROP TABLE would delete "
                 "the directories of its partitions, which may be those of source files",
                 hint="DROP TABLE … PURGE removes the table's own files",
+            )
+        if name.lower() == COLUMN_STATS_ENABLE and given != "false":
+            raise UnsupportedTableError(
+                f"{name} is false for a bootstrapped table: by the statistics that Apache Hudi makes of "
+                "skeletons its filtered reads lose rows",
+                hint="CALL create_metadata_table makes those of the source files",
             )
 
 
@@ -144,7 +152,7 @@ def properties_of_table(table: HudiTable, values: Mapping[str, str | None]) -> d
     Ordering column and payload class can change. Raises UnsupportedTableError for properties that cannot
     change, InvalidArgumentError for an ordering column that the table lacks.
     """
-    check_purge(table, values)
+    check_bootstrapped(table, values)
     changes: dict[str, str | None] = {}
     for name, value in values.items():
         lower = name.lower()

@@ -1,10 +1,10 @@
 """The metadata tables that hudisql's writes keep up to date; they drop the other ones, or the other indexes.
 
 Kept are the indexes `files`, `column_stats`, `partition_stats`, `record_index`, `bloom_filters`, secondary
-ones and those of known expressions. Of bootstrapped tables `column_stats` and, from version 8 on, all others
-are kept if hudisql has made the statistics: those that Apache Hudi makes of skeletons lack the columns of the
-external files. If a column changes its type, ranges of both types would stand side by side, which Hudi 1.2
-cannot compare.
+ones and those of known expressions. Of bootstrapped tables the statistics, and from version 8 on secondary
+indexes and those of expressions, are kept if hudisql has made the statistics: those that Apache Hudi makes of
+skeletons lack the columns of the external files. If a column changes its type, ranges of both types would
+stand side by side, which Hudi 1.2 cannot compare.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ from hudisql.table.metadata_table.secondary_indexes import is_secondary, served_
 
 INDEXES: Final = (BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX)
 """The indexes that are kept, in the order of the table's property."""
+_KEPT_OF_HUDI: Final = frozenset({BLOOM_FILTERS, FILES, RECORD_INDEX})
+"""The indexes of a bootstrapped table from version 8 on that are kept if Apache Hudi has made them."""
 FIRST_VERSION: Final = "V1"
 INDEX_VERSION: Final = "V2"
 RECORD_INDEX_VERSION: Final = FIRST_VERSION
@@ -151,9 +153,9 @@ def _unkept(metadata: MetadataTable) -> frozenset[str]:
     unkept = frozenset(index for index in indexes if not is_kept_kind(index))
     is_old = metadata.table.version < 8
     if not keeps_statistics:
-        # Those of a bootstrapped table go with the list of files: by it Hudi 1.2 would make wrong ones again.
-        is_bootstrapped = bool(metadata.table.properties.bootstrap_base_path)
-        unkept |= indexes if is_bootstrapped and not is_old else {COLUMN_STATS, PARTITION_STATS}
+        unkept |= {COLUMN_STATS, PARTITION_STATS}
+    if metadata.table.is_bootstrapped and not is_old and not metadata.has_statistics_of_sources:
+        unkept |= indexes - _KEPT_OF_HUDI
     if not _keeps_records(definitions.get(RECORD_INDEX), is_old=is_old):
         unkept |= {RECORD_INDEX}
     if BLOOM_FILTERS in indexes and not _keeps_bloom_filters(metadata):
@@ -177,12 +179,10 @@ def _keeps_statistics(metadata: MetadataTable, definition: IndexDefinition | Non
     """True if the statistics are those of all rows, also in files that a bootstrap has left in place."""
     table, has_statistics = metadata.table, COLUMN_STATS in metadata.indexes
     is_old = table.version < 8
-    if is_old and not has_statistics:
-        return True
-    if table.properties.bootstrap_base_path and not metadata.has_statistics_of_sources:
-        return False
     if not has_statistics:
-        return PARTITION_STATS not in metadata.indexes
+        return is_old or PARTITION_STATS not in metadata.indexes
+    if table.is_bootstrapped and not metadata.has_statistics_of_sources:
+        return False
     if is_old:
         # Hudi 0.15 has no definitions: the records themselves tell their columns.
         return all(

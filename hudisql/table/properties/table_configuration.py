@@ -11,11 +11,13 @@ from datetime import UTC, datetime
 from typing import Final
 
 from hudisql.errors import UnsupportedTableError
+from hudisql.format.metadata_table.metadata_records import COLUMN_STATS
 from hudisql.format.table_properties import (
     METADATA_PARTITIONS,
     METADATA_PARTITIONS_INFLIGHT,
     PROPERTIES_BACKUP_FILE,
     PROPERTIES_FILE,
+    TableProperties,
     read_table_properties,
     read_whole_file,
     render_table_properties,
@@ -33,6 +35,12 @@ from hudisql.storage import FileInfo, Storage, join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.index_definitions import remove_index_definitions
 
+COLUMN_STATS_ENABLE: Final = "hoodie.metadata.index.column.stats.enable"
+"""A setting that writers of Hudi's data source and SQL also take from the table's properties.
+
+It is false on bootstrapped tables: Hudi takes the statistics of a skeleton from its own footer, which lacks
+the data columns, and then leaves out its rows in filtered reads.
+"""
 _PLANNED: Final = frozenset({COMPACTION, LOG_COMPACTION, CLUSTERING, CLEAN})
 
 
@@ -92,7 +100,7 @@ def drop_metadata_table(table: HudiTable) -> bool:
 
 def forget_metadata_table(table: HudiTable) -> None:
     """Drop the metadata table while the caller's own action is pending. Raises StorageError."""
-    changes: dict[str, str | None] = {METADATA_PARTITIONS: "", METADATA_PARTITIONS_INFLIGHT: ""}
+    changes = {METADATA_PARTITIONS: "", METADATA_PARTITIONS_INFLIGHT: "", **_without_statistics(table)}
     update_table_properties(table.storage, table.base_path, changes)
     table.storage.delete_directory(metadata_table_directory(table.base_path))
 
@@ -103,10 +111,30 @@ def drop_indexes(table: HudiTable, names: Collection[str]) -> None:
     Raises CorruptTableError, StorageError.
     """
     left = ",".join(name for name in table.properties.metadata_partitions if name not in names)
-    update_table_properties(table.storage, table.base_path, {METADATA_PARTITIONS: left})
+    changes = {METADATA_PARTITIONS: left, **(_without_statistics(table) if COLUMN_STATS in names else {})}
+    update_table_properties(table.storage, table.base_path, changes)
     for name in names:
         table.storage.delete_directory(join(metadata_table_directory(table.base_path), name))
     remove_index_definitions(table, names)
+
+
+def disable_column_stats(table: HudiTable) -> None:
+    """Let Hudi's writers make no statistics of the skeletons of a bootstrapped table, by its properties.
+
+    Nothing is written if they say so already. Raises StorageError.
+    """
+    changes = _without_statistics(table)
+    if changes and not disables_column_stats(table.properties):
+        update_table_properties(table.storage, table.base_path, changes)
+
+
+def disables_column_stats(properties: TableProperties) -> bool:
+    """True if Hudi's writers make no statistics of columns unless their own settings ask for them."""
+    return (properties.get(COLUMN_STATS_ENABLE) or "").strip().lower() == "false"
+
+
+def _without_statistics(table: HudiTable) -> dict[str, str]:
+    return {COLUMN_STATS_ENABLE: "false"} if table.is_bootstrapped else {}
 
 
 def check_nothing_begun(table: HudiTable, what: str) -> None:

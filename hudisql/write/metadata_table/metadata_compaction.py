@@ -54,7 +54,7 @@ from hudisql.write.metadata_table.deltacommit_files import (
     next_time,
     write_base_file,
 )
-from hudisql.write.metadata_table.unkept_metadata_table import drop_unless_kept
+from hudisql.write.metadata_table.unkept_metadata_table import disable_wrong_statistics, drop_unless_kept
 
 LEAST_DELTA_COMMITS = 10
 """Hudi's default of `hoodie.metadata.compact.max.delta.commits`."""
@@ -135,6 +135,7 @@ def prepare_metadata_table(table: HudiTable) -> bool:
         metadata = find_kept(table)
     if metadata is None:
         return drop_unless_kept(table)
+    disable_wrong_statistics(table, metadata)
     _compact(metadata)
     return False
 

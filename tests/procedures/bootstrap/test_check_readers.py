@@ -22,6 +22,7 @@ from hudisql.procedures.registry import find_procedure
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
+from hudisql.table.properties.table_configuration import drop_metadata_table
 from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
 
 
@@ -78,7 +79,7 @@ def test_statistics_of_1x_on_partitions_with_skeletons_need_a_setting(golden: An
 def test_statistics_of_the_source_files_need_no_setting(golden: Any, tmp_path: Path) -> None:
     path = str(shutil.copytree(golden("v9_cow_bootstrap_meta").table, tmp_path / "t"))
     reader = "Spark 3.5 + Hudi 1.x bundle"
-    assert "create_metadata_table" in _rows(path)[reader]["why"]
+    assert "column.stats.enable=false" in _rows(path)[reader]["why"]
     create_metadata_table(open_table(Storage(), path))
     row = _rows(path)[reader]
     assert row["reads"] == "right"
@@ -93,6 +94,9 @@ def test_statistics_of_the_source_files_in_version_6_bind_writers(golden: Any, t
     assert row["reads"] == "right"
     assert "skipping" not in row["settings"]
     assert "hoodie.write.table.version=6" in row["why"]
+    assert "column.stats.enable=true" in row["why"]
+    assert drop_metadata_table(open_table(Storage(), path))
+    assert "column.stats" not in _rows(path)["Spark 3.5 + Hudi 1.x bundle"]["why"]
 
 
 def test_a_table_of_a_later_version_is_answered_by_its_properties(golden: Any, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from hudisql.errors import (
 from hudisql.session import Session
 from hudisql.sql.ddl.drop_table import plan_drop, run_drop
 from hudisql.storage import Storage
+from hudisql.table.properties.table_configuration import COLUMN_STATS_ENABLE
 from tests.fault_injection import FaultyStorage, run_and_kill
 from tests.sql.changed_tables import ChangedTable, own_database
 
@@ -141,6 +142,9 @@ def test_source_files_in_the_directory_stay(table: ChangedTable, session: Sessio
     assert entry.is_external
     with pytest.raises(UnsupportedTableError, match="bootstrapped"):
         session.sql(f"ALTER TABLE {table.name} SET TBLPROPERTIES ('external.table.purge' = 'true')")
+    with pytest.raises(UnsupportedTableError, match="skeletons") as refused:
+        session.sql(f"ALTER TABLE {table.name} SET TBLPROPERTIES ('{COLUMN_STATS_ENABLE}' = 'true')")
+    assert "create_metadata_table" in str(refused.value.hint)
     make(session)
     made = session.context.metastore.get_table("managed", "t")
     source = entry.parameters["hudisql_bootstrap_source"].strip('["]')
