@@ -243,19 +243,24 @@ def _source_properties(table: HudiTable) -> dict[str, str]:
 def _timestamp_properties(
     data_fields: Sequence[pa.Field], options: SyncOptions, found: MetastoreTable | None
 ) -> dict[str, str]:
-    """The property by which syncs of Hudi's own SQL declare timestamps as bigints, as the entry does.
+    """The property by which syncs of Hudi's own SQL declare timestamps as the entry does.
 
-    By default they declare them as such, and the metastore refuses to make one of the other.
+    By default they declare them as such, and the metastore refuses to make a timestamp of a bigint.
     """
-    declares_them = found is not None and any("timestamp" in column.type for column in found.columns)
-    if options.support_timestamp or declares_them or not any(map(_has_timestamps, data_fields)):
+    shown = {
+        column.name.lower(): hive_type_name(column.type, support_timestamp=True)
+        for column in data_fields
+        if hive_type_name(column.type, support_timestamp=True)
+        != hive_type_name(column.type, support_timestamp=False)
+    }
+    if not shown:
         return {}
-    return {TIMESTAMP_OPTION: "false"}
-
-
-def _has_timestamps(column: pa.Field) -> bool:
-    shown = {hive_type_name(column.type, support_timestamp=supported) for supported in (False, True)}
-    return len(shown) > 1
+    declared = [
+        column.type == shown[column.name.lower()]
+        for column in (() if found is None else found.columns)
+        if column.name.lower() in shown
+    ]
+    return {TIMESTAMP_OPTION: _text(any(declared) if declared else options.support_timestamp)}
 
 
 def _meta_column_properties(options: SyncOptions) -> dict[str, str]:

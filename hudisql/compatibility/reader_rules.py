@@ -31,9 +31,6 @@ _UPGRADES: Final = (
     "writers upgrade the table to version 9, which Hudi 0.15 and Hive do not read, unless they have "
     "hoodie.write.table.version={version}"
 )
-_DROP_STATISTICS: Final = (
-    f"writers drop the statistics of the metadata table, unless they also have {COLUMN_STATS_ENABLE}=true"
-)
 _MAKE_STATISTICS: Final = (
     f"writers need {COLUMN_STATS_ENABLE}=false, or filtered reads lose rows, until a change of hudisql puts "
     "that into the table's properties"
@@ -135,10 +132,11 @@ def _with_statistics(state: ReaderState, name: str | None) -> Answer:
             " setting filtered reads lose rows"
         )
         return Answer(reader, Reads.RIGHT, name, f"{settings}, {_NO_SKIPPING}", why)
-    notes = [_UPGRADES.format(version=state.version)] if state.version < _NEWEST_VERSION else []
-    if state.has_statistics_of_sources and state.disables_column_stats:
-        notes.append(_DROP_STATISTICS)
-    elif not (state.has_statistics_of_sources or state.disables_column_stats):
+    has_right = state.has_statistics_of_sources
+    notes = []
+    if state.version < _NEWEST_VERSION and not (has_right and state.makes_statistics):
+        notes.append(_UPGRADES.format(version=state.version))
+    if state.makes_statistics is not has_right and not (has_right and state.version == _NEWEST_VERSION):
         notes.append(_MAKE_STATISTICS)
     return Answer(reader, Reads.RIGHT, name, settings, "; ".join(notes) or None)
 

@@ -25,7 +25,7 @@ from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.metadata_table import readable_metadata_table
 from hudisql.table.partitions.registered_partitions import registered_partitions
-from hudisql.table.properties.table_configuration import disables_column_stats
+from hudisql.table.properties.table_configuration import COLUMN_STATS_ENABLE
 from hudisql.table.timeline.archived_timeline import list_archive_files
 from hudisql.table.timeline.instant_files import read_commits
 
@@ -43,9 +43,9 @@ class ReaderState:
     `bootstrapped` counts file groups whose data is still in source files, `with_logs` those with log files,
     `register_only` partitions without a file of Hudi's, `has_column_ids` says that columns were changed by
     schema-on-read. `has_own_statistics` says that the metadata table has statistics of the skeletons
-    themselves, `has_statistics_of_sources` those of their external files, `disables_column_stats` that Hudi's
-    writers make none by default. `entries` are the metastore's
-    entries, the main one first; `looked_at` names the sources of this state.
+    themselves, `has_statistics_of_sources` those of their external files, `makes_statistics` what the
+    properties tell Hudi's writers about them. `entries` are the metastore's entries, the main one first;
+    `looked_at` names the sources of this state.
     """
 
     version: int
@@ -53,7 +53,7 @@ class ReaderState:
     is_partitioned: bool
     has_own_statistics: bool
     has_statistics_of_sources: bool = False
-    disables_column_stats: bool = False
+    makes_statistics: bool | None = None
     entries: tuple[MetastoreTable, ...] = ()
     version_problem: str | None = None
     bootstrapped: int = 0
@@ -93,7 +93,7 @@ def state_of_properties(
         is_merge_on_read=properties.table_type == "MERGE_ON_READ",
         is_partitioned=bool(properties.partition_fields),
         has_own_statistics=_has_statistics(properties),
-        disables_column_stats=disables_column_stats(properties),
+        makes_statistics=_makes_statistics(properties),
         entries=tuple(entries),
         version_problem=problem.message,
     )
@@ -111,7 +111,7 @@ def read_reader_state(table: HudiTable, entries: Sequence[MetastoreTable]) -> Re
         is_partitioned=bool(table.partition_columns),
         has_own_statistics=_has_statistics(table.properties) and not has_right,
         has_statistics_of_sources=has_right,
-        disables_column_stats=disables_column_stats(table.properties),
+        makes_statistics=_makes_statistics(table.properties),
         entries=tuple(entries),
         bootstrapped=len(groups.bootstrapped),
         register_only=len(registered_partitions(table).by_path),
@@ -194,6 +194,11 @@ def _groups_of_listing(table: HudiTable) -> _Groups:
 def _has_statistics_of_sources(table: HudiTable) -> bool:
     metadata = readable_metadata_table(table) if _has_statistics(table.properties) else None
     return metadata is not None and metadata.has_statistics_of_sources
+
+
+def _makes_statistics(properties: TableProperties) -> bool | None:
+    text = properties.get(COLUMN_STATS_ENABLE)
+    return None if text is None else text.strip().lower() == "true"
 
 
 def _has_statistics(properties: TableProperties) -> bool:

@@ -10,6 +10,7 @@ from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
 from hudisql.services.rollback.savepoint import read_savepoint
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import WRITTEN_VERSION
+from hudisql.table.properties.table_configuration import COLUMN_STATS_ENABLE
 from tests.life.model import Values
 from tests.life.table import LivingTable, assert_same, by_id
 from tests.oracle.client import HudiOracle, OracleError
@@ -165,6 +166,8 @@ class HudiActor:
         properties = table.opened.properties
         # Apache Hudi cannot make a record index of skeletons, whose instant times are no dates.
         can_index = RECORD_INDEX in properties.metadata_partitions or not properties.bootstrap_base_path
+        # It refuses options that the table's properties deny.
+        can_index = can_index and properties.get(COLUMN_STATS_ENABLE) != "false"
         return METADATA | (INDEXES if number % 3 and can_index else {})
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from hudisql.format.metadata_table.metadata_records import FILES, RECORD_INDEX
+from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
 from hudisql.table.metadata_table.metadata_table import readable_metadata_table
+from hudisql.table.properties.table_configuration import COLUMN_STATS_ENABLE
 from hudisql.write.metadata_table import metadata_compaction
 from tests.opened import open_at, open_kept
-from tests.oracle.client import BY_METADATA, HudiOracle
+from tests.oracle.client import BY_METADATA, HudiOracle, OracleError
 from tests.oracle.kept_table import FILTERS, OURS, OURS_OF_PARTITIONS, SERVICE_OF, TableWithMetadata
 from tests.oracle.shapes import SHAPES, bootstrap_shape
 from tests.write.metadata_table.kept_indexes import assert_finds_all_keys
@@ -85,7 +86,7 @@ def test_hudi_reads_and_writes_by_the_metadata_table_of_a_bootstrap(
     table.filters = (*MORE_FILTERS[-6:], OF_PARTITIONS[0])
     table.check()
     table.upsert(oracle_015, 30, 31, BY_STATISTICS)
-    table.upsert(oracle_120, 31, 32, BY_STATISTICS)
+    table.upsert(oracle_120, 31, 32, {})
     table.ours(OURS[0])
     table.check()
 
@@ -110,14 +111,14 @@ def test_hudi_loses_no_rows_by_a_metadata_table_that_all_write(
     table.check()
     table.upsert(oracle_015, 40, 42, by_records)
     table.check()
-    table.upsert(oracle_120, 42, 44, by_records)
+    table.upsert(oracle_120, 42, 44, BY_RECORDS)
     table.check_kept()
     table.check()
     of_partitions = OURS_OF_PARTITIONS if table.shape.partition_columns else ()
     for statement in (*of_partitions, OURS[0], SERVICE_OF[table.shape.table_type], CLEAN):
         table.ours(statement)
     table.check()
-    table.upsert(oracle_120, 44, 46, {**by_records, **COMPACTED})
+    table.upsert(oracle_120, 44, 46, {**BY_RECORDS, **COMPACTED})
     table.ours(OURS[2])
     table.upsert(oracle_015, 46, 48, {**by_records, **COMPACTED})
     table.check()
@@ -129,25 +130,24 @@ def test_hudi_loses_no_rows_by_a_metadata_table_that_all_write(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("version", ["0.15", "1.2"])
-def test_a_writer_of_hudi_drops_the_statistics_and_makes_none(
-    session: Any, oracle_015: HudiOracle, oracle_120: HudiOracle, tmp_path: Path, version: str
+def test_writers_of_hudi_keep_the_statistics_on_their_defaults(
+    session: Any, oracle_015: HudiOracle, oracle_120: HudiOracle, tmp_path: Path
 ) -> None:
-    """On its defaults; the other one then makes none, either, and hudisql keeps what is left."""
+    """And refuse to upgrade the table, or to drop them."""
     readers = (oracle_015, oracle_120)
-    first, second = readers if version == "0.15" else readers[::-1]
-    table = _bootstrap(session, "partitioned", f"dropped_{version[0]}", tmp_path, readers, "column_stats")
-    for number, writer in enumerate((first, second)):
-        table.upsert(writer, 30 + number, 31 + number, {})
-        assert open_kept(table.path).indexes == (FILES,)
+    table = _bootstrap(session, "partitioned", "defaults", tmp_path, readers, "column_stats")
+    for number in range(4):
+        table.upsert(readers[number % 2], 30 + number, 31 + number, {})
+        table.check_kept()
         table.check()
-    session.sql(OURS[0].replace("{t}", table.name))
-    assert open_kept(table.path).indexes == (FILES,)
+    for options in ({"hoodie.write.table.version": "9"}, {COLUMN_STATS_ENABLE: "false"}):
+        with pytest.raises(OracleError, match="Config conflict"):
+            table.upsert(oracle_120, 34, 35, options)
+    table.ours(OURS[0])
     table.check()
-    table.ours("CALL create_metadata_table(table => '{t}')")
-    table.check()
-    table.upsert(oracle_120, 32, 33, BY_STATISTICS)
-    table.check_kept()
+    session.sql(f"CALL delete_metadata_table(table => '{table.name}')")
+    table.upsert(oracle_015, 34, 35, {})
+    table.upsert(oracle_120, 35, 36, {"hoodie.write.table.version": "9"})
     table.check()
 
 
@@ -156,9 +156,12 @@ def test_a_writer_of_hudi_drops_the_statistics_and_makes_none(
 def test_an_upgrade_by_hudi_12_adds_wrong_statistics_of_partitions(
     session: Any, oracle_120: HudiOracle, name: str, tmp_path: Path
 ) -> None:
-    """If it is told to make statistics; it keeps those of files."""
+    """By its procedure alone; it keeps those of files."""
     table = _bootstrap(session, name, "upgraded", tmp_path, (oracle_120,), "column_stats")
-    table.upsert(oracle_120, 30, 31, {**BY_STATISTICS, "hoodie.write.table.version": "9"})
+    with oracle_120.settings({"hoodie.metadata.enable": "true"}):
+        oracle_120.sql("RESET hoodie.write.table.version")
+        oracle_120.sql(f"CALL upgrade_table(table => '{table.name}', to_version => 'NINE')")
+        oracle_120.sql(OURS[0].replace("{t}", table.name))
     metadata = readable_metadata_table(open_at(table.path))
     assert metadata is not None
     assert not metadata.has_statistics_of_sources

@@ -138,11 +138,11 @@ def check_bootstrapped(table: HudiTable, properties: Mapping[str, str | None]) -
                 "the directories of its partitions, which may be those of source files",
                 hint="DROP TABLE … PURGE removes the table's own files",
             )
-        if name.lower() == COLUMN_STATS_ENABLE and given != "false":
+        if name.lower() == COLUMN_STATS_ENABLE and value is not None:
             raise UnsupportedTableError(
-                f"{name} is false for a bootstrapped table: by the statistics that Apache Hudi makes of "
-                "skeletons its filtered reads lose rows",
-                hint="CALL create_metadata_table makes those of the source files",
+                f"{name} of a bootstrapped table is set by hudisql: by statistics that Apache Hudi makes of "
+                "skeletons filtered reads lose rows",
+                hint="CALL create_metadata_table makes those of the source files, which Hudi then keeps",
             )
 
 
@@ -157,6 +157,8 @@ def properties_of_table(table: HudiTable, values: Mapping[str, str | None]) -> d
     for name, value in values.items():
         lower = name.lower()
         check_property(name, value or _FIXED.get(lower, ""))
+        if lower == COLUMN_STATS_ENABLE and table.is_bootstrapped:
+            continue
         if lower == OMIT_META_COLUMNS_OPTION:
             raise UnsupportedTableError(
                 f"{name} cannot be changed by ALTER TABLE, which leaves the entry's columns as they are",

@@ -17,7 +17,7 @@ from hudisql.format.table_properties import (
     METADATA_PARTITIONS_INFLIGHT,
     PROPERTIES_BACKUP_FILE,
     PROPERTIES_FILE,
-    TableProperties,
+    WRITE_VERSION,
     read_table_properties,
     read_whole_file,
     render_table_properties,
@@ -38,9 +38,10 @@ from hudisql.table.metadata_table.index_definitions import remove_index_definiti
 COLUMN_STATS_ENABLE: Final = "hoodie.metadata.index.column.stats.enable"
 """A setting that writers of Hudi's data source and SQL also take from the table's properties.
 
-It is false on bootstrapped tables: Hudi takes the statistics of a skeleton from its own footer, which lacks
-the data columns, and then leaves out its rows in filtered reads.
+Bootstrapped tables have it: false if hudisql has not made the statistics, since Hudi takes those of a
+skeleton from its own footer, which lacks the data columns, and then leaves out its rows in filtered reads.
 """
+_VERSION_WITH_PARTITION_STATISTICS: Final = 9
 _PLANNED: Final = frozenset({COMPACTION, LOG_COMPACTION, CLUSTERING, CLEAN})
 
 
@@ -92,6 +93,7 @@ def drop_metadata_table(table: HudiTable) -> bool:
     With timeline layout 2 plans that nobody runs are ignored.
     """
     if not has_metadata_table(table):
+        record_statistics(table, are_right=False)
         return False
     check_nothing_begun(table, "its metadata table cannot be dropped")
     forget_metadata_table(table)
@@ -100,7 +102,8 @@ def drop_metadata_table(table: HudiTable) -> bool:
 
 def forget_metadata_table(table: HudiTable) -> None:
     """Drop the metadata table while the caller's own action is pending. Raises StorageError."""
-    changes = {METADATA_PARTITIONS: "", METADATA_PARTITIONS_INFLIGHT: "", **_without_statistics(table)}
+    without = statistics_properties(table, are_right=False)
+    changes = {METADATA_PARTITIONS: "", METADATA_PARTITIONS_INFLIGHT: "", **without}
     update_table_properties(table.storage, table.base_path, changes)
     table.storage.delete_directory(metadata_table_directory(table.base_path))
 
@@ -111,30 +114,38 @@ def drop_indexes(table: HudiTable, names: Collection[str]) -> None:
     Raises CorruptTableError, StorageError.
     """
     left = ",".join(name for name in table.properties.metadata_partitions if name not in names)
-    changes = {METADATA_PARTITIONS: left, **(_without_statistics(table) if COLUMN_STATS in names else {})}
+    without = statistics_properties(table, are_right=False) if COLUMN_STATS in names else {}
+    changes = {METADATA_PARTITIONS: left, **without}
     update_table_properties(table.storage, table.base_path, changes)
     for name in names:
         table.storage.delete_directory(join(metadata_table_directory(table.base_path), name))
     remove_index_definitions(table, names)
 
 
-def disable_column_stats(table: HudiTable) -> None:
-    """Let Hudi's writers make no statistics of the skeletons of a bootstrapped table, by its properties.
+def record_statistics(table: HudiTable, *, are_right: bool) -> None:
+    """Let Hudi's writers keep the statistics of a bootstrapped table, or make none if none `are_right`.
 
-    Nothing is written if they say so already. Raises StorageError.
+    Nothing is written if the properties say so already, or while another writer may be active: the next
+    change does it then. Called under the table's lock. Raises StorageError.
     """
-    changes = _without_statistics(table)
-    if changes and not disables_column_stats(table.properties):
+    wanted = statistics_properties(table, are_right=are_right)
+    changes = {key: value for key, value in wanted.items() if table.properties.get(key) != value}
+    if changes and begun_action(table) is None:
         update_table_properties(table.storage, table.base_path, changes)
 
 
-def disables_column_stats(properties: TableProperties) -> bool:
-    """True if Hudi's writers make no statistics of columns unless their own settings ask for them."""
-    return (properties.get(COLUMN_STATS_ENABLE) or "").strip().lower() == "false"
+def statistics_properties(table: HudiTable, *, are_right: bool) -> dict[str, str | None]:
+    """The properties of a bootstrapped table by which `record_statistics` tells Hudi's writers what to do.
 
-
-def _without_statistics(table: HudiTable) -> dict[str, str]:
-    return {COLUMN_STATS_ENABLE: "false"} if table.is_bootstrapped else {}
+    With statistics an older table keeps its version: an upgrade by Hudi 1.x adds wrong ones of partitions.
+    """
+    if not table.is_bootstrapped:
+        return {}
+    if are_right:
+        keeps_version = table.version < _VERSION_WITH_PARTITION_STATISTICS
+        return {COLUMN_STATS_ENABLE: "true", WRITE_VERSION: str(table.version) if keeps_version else None}
+    were_right = table.properties.get(COLUMN_STATS_ENABLE) == "true"
+    return {COLUMN_STATS_ENABLE: "false", **({WRITE_VERSION: None} if were_right else {})}
 
 
 def check_nothing_begun(table: HudiTable, what: str) -> None:

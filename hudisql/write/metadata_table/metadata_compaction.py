@@ -43,7 +43,7 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.expression_indexes import is_expression
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.metadata_table.metadata_table import MetadataTable, readable_metadata_table
-from hudisql.table.properties.table_configuration import names_metadata_table
+from hudisql.table.properties.table_configuration import names_metadata_table, record_statistics
 from hudisql.table.slicing.committed_blocks import committed_blocks
 from hudisql.table.slicing.completion_slicing import completion_slicing
 from hudisql.table.slicing.file_groups import FileGroupVersions, group_files
@@ -54,7 +54,7 @@ from hudisql.write.metadata_table.deltacommit_files import (
     next_time,
     write_base_file,
 )
-from hudisql.write.metadata_table.unkept_metadata_table import disable_wrong_statistics, drop_unless_kept
+from hudisql.write.metadata_table.unkept_metadata_table import drop_unless_kept
 
 LEAST_DELTA_COMMITS = 10
 """Hudi's default of `hoodie.metadata.compact.max.delta.commits`."""
@@ -135,7 +135,7 @@ def prepare_metadata_table(table: HudiTable) -> bool:
         metadata = find_kept(table)
     if metadata is None:
         return drop_unless_kept(table)
-    disable_wrong_statistics(table, metadata)
+    record_statistics(table, are_right=COLUMN_STATS in metadata.indexes)
     _compact(metadata)
     return False
 

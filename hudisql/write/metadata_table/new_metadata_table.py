@@ -52,7 +52,6 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.index_definitions import IndexDefinition, render_index_definitions
 from hudisql.table.metadata_table.kept_metadata_table import (
     IS_PARTITIONED,
-    NEWEST_VERSION,
     RECORD_INDEX_VERSION,
     STATISTICS_VERSIONS,
     has_first_form,
@@ -61,9 +60,9 @@ from hudisql.table.metadata_table.kept_metadata_table import (
 from hudisql.table.metadata_table.metadata_table import STATISTICS_INSTANT, STATISTICS_OF_SOURCES
 from hudisql.table.partitions.listed_partitions import list_partition_paths
 from hudisql.table.properties.table_configuration import (
-    COLUMN_STATS_ENABLE,
     check_nothing_begun,
     drop_metadata_table,
+    statistics_properties,
     update_table_properties,
 )
 from hudisql.table.properties.timeline_clock import now_on_timeline
@@ -337,11 +336,8 @@ def _write(
     changes: dict[str, str | None] = {
         METADATA_PARTITIONS: ",".join(sorted(stats)),
         METADATA_PARTITIONS_INFLIGHT: "",
+        **statistics_properties(table, are_right=COLUMN_STATS in stats),
     }
-    if table.is_bootstrapped:
-        # Writers of Hudi 1.2 keep these statistics in version 9 alone: they add some to those of older ones.
-        is_kept = COLUMN_STATS in stats and table.version >= NEWEST_VERSION
-        changes[COLUMN_STATS_ENABLE] = None if is_kept else "false"
     if definitions:
         storage.write(join(table.base_path, _DEFINITIONS_FILE), render_index_definitions(definitions))
         changes[INDEX_DEFINITIONS_PATH] = _DEFINITIONS_FILE

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.metadata_table.kept_metadata_table import NEWEST_VERSION, find_kept, unkept_indexes
-from hudisql.table.metadata_table.metadata_table import MetadataTable
+from hudisql.table.metadata_table.kept_metadata_table import find_kept, unkept_indexes
 from hudisql.table.properties.table_configuration import (
     check_nothing_begun,
-    disable_column_stats,
     drop_indexes,
     drop_metadata_table,
     has_metadata_table,
     names_metadata_table,
+    record_statistics,
 )
 
 
@@ -22,8 +21,8 @@ def drop_unless_kept(table: HudiTable) -> bool:
     Raises UnsupportedTableError while another writer may be active, CorruptTableError, StorageError.
     """
     metadata = find_kept(table)
-    disable_wrong_statistics(table, metadata)
     if metadata is not None:
+        record_statistics(table, are_right=COLUMN_STATS in metadata.indexes)
         return False
     dropped = unkept_indexes(table) if names_metadata_table(table) else None
     if dropped is None:
@@ -35,16 +34,6 @@ def drop_unless_kept(table: HudiTable) -> bool:
     check_nothing_begun(table, f"the index {named} of its metadata table cannot be dropped")
     drop_indexes(table, dropped)
     return True
-
-
-def disable_wrong_statistics(table: HudiTable, kept: MetadataTable | None) -> None:
-    """Let Hudi's writers make no statistics of skeletons by default, unless they keep those of `kept`.
-
-    Called under the table's lock. Raises StorageError.
-    """
-    has_statistics = kept is not None and COLUMN_STATS in kept.indexes
-    if not (has_statistics and table.version >= NEWEST_VERSION):
-        disable_column_stats(table)
 
 
 def has_unkept(table: HudiTable) -> bool:

@@ -45,7 +45,11 @@ from hudisql.table.files.committed_slices import listing_after_commit
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.registered_partitions import refuse_registered
 from hudisql.table.properties.dropped_columns import unwritten_dropped_columns
-from hudisql.table.properties.table_configuration import names_metadata_table, reopened_with_entries
+from hudisql.table.properties.table_configuration import (
+    names_metadata_table,
+    record_statistics,
+    reopened_with_entries,
+)
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.properties.virtual_keys import unwritten_rows
 from hudisql.table.properties.written_versions import check_written, unwritten_rule
@@ -187,6 +191,7 @@ def _prepare_table(
     if SCHEMA_NAME in entries:
         check_keeps_ids(table)
     if METADATA_TABLE_NAME not in entries and not names_metadata_table(table):
+        record_statistics(table, are_right=False)
         return table, False
     if not _prepare_metadata_table(table, concurrency):
         return table, False
