@@ -85,7 +85,9 @@ def test_statements_of_hudi_12_make_no_statistics_of_skeletons(
 ) -> None:
     """By the table's name, which the metastore tells Hudi; the first one upgrades the table."""
     table = _table(session, oracle_120, tmp_path, name, "by_name")
-    for statement in THEIRS:
+    # Hudi 1.2 has no partial updates of bootstrapped merge-on-read tables.
+    statements = [text for text in THEIRS if name == "partitioned" or "MERGE" not in text]
+    for statement in statements:
         _by_name(table, oracle_120, statement)
         assert open_at(table.path).properties.metadata_partitions == (FILES,)
         table.check()
