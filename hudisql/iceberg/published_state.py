@@ -24,7 +24,8 @@ from hudisql.table.properties.table_configuration import COLUMN_STATS_ENABLE
 _OF_NO_ROWS: Final = frozenset(
     {
         *(keys.CHECKSUM, keys.NAME, keys.DATABASE_NAME),
-        *(keys.METADATA_PARTITIONS, keys.METADATA_PARTITIONS_INFLIGHT, COLUMN_STATS_ENABLE),
+        *(keys.METADATA_PARTITIONS, keys.METADATA_PARTITIONS_INFLIGHT),
+        *(COLUMN_STATS_ENABLE, keys.WRITE_VERSION),
     }
 )
 
