@@ -17,6 +17,7 @@ from hudisql.services.clean.clean_plan import CleanOptions, CleanPolicy
 from hudisql.services.rollback.rollback_action import roll_back_commit
 from hudisql.services.rollback.savepoint import create_savepoint
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.properties.table_configuration import record_statistics
 from hudisql.write.transaction.commit import begin_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
 from tests.life.faults import DyingStorage, ProcessKilled
@@ -89,6 +90,7 @@ def test_a_rollback_that_is_killed_at_any_step_is_completed_when_it_is_called_ag
 
 def test_a_clean_first_completes_a_rollback_that_was_killed(copy: Copy, committer: LineProcess) -> None:
     table = copy("cow_insert_overwrite")
+    record_statistics(table, are_right=False)
     latest = table.timeline.commits[-1].timestamp
     before, after = rows_of(table), rows_without(table, partial(operator.eq, latest))
     # The rollback is planned, and the commit still there.
@@ -103,6 +105,7 @@ def test_a_clean_first_completes_a_rollback_that_was_killed(copy: Copy, committe
 
 def test_nothing_is_cleaned_while_a_rollback_is_running(copy: Copy, committer: LineProcess) -> None:
     table = copy("cow_insert_overwrite")
+    record_statistics(table, are_right=False)
     latest = table.timeline.commits[-1].timestamp
     assert crash(committer, table.base_path, 1, action="rollback", instant=latest)
     shared = Concurrency(optimistic=True, failed_writes=FailedWrites.LAZY)
@@ -174,6 +177,7 @@ def test_a_commit_that_an_interrupted_archiving_has_archived_is_not_rolled_back(
 
 def test_nothing_is_rolled_back_during_a_restore(copy: Copy, committer: LineProcess) -> None:
     table = copy("cow_insert_overwrite")
+    record_statistics(table, are_right=False)
     create_savepoint(table, table.timeline.commits[0].timestamp)
     assert crash(committer, table.base_path, 3, action="restore")
     with pytest.raises(UnsupportedTableError, match="being restored"):

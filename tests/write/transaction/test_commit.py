@@ -30,7 +30,7 @@ from hudisql.storage import Storage
 from hudisql.storage.paths import staged_path
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.properties.table_configuration import reopened_with_entries
+from hudisql.table.properties.table_configuration import record_statistics, reopened_with_entries
 from hudisql.write.handle.log_file import rollback_block
 from hudisql.write.transaction.commit import (
     OpenCommit,
@@ -225,6 +225,7 @@ def test_two_writes_never_have_one_instant_time(
 
 
 def test_a_table_that_is_upgraded_meanwhile_takes_no_commit(table: HudiTable) -> None:
+    record_statistics(table, are_right=False)
     root = Path(table.base_path)
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     commit = begin_commit(table, "UPSERT")
