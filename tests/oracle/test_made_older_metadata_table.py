@@ -148,6 +148,7 @@ def test_writers_of_hudi_keep_the_statistics_on_their_defaults(
     session.sql(f"CALL delete_metadata_table(table => '{table.name}')")
     table.upsert(oracle_015, 34, 35, {})
     table.upsert(oracle_120, 35, 36, {"hoodie.write.table.version": "9"})
+    table.readers = (oracle_120,)
     table.check()
 
 
