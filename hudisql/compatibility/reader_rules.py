@@ -28,7 +28,7 @@ _SPARK_SETTINGS: Final = (
 _MEASURED_VERSIONS: Final = frozenset({6, 8, 9})
 _NEWEST_VERSION: Final = 9
 _UPGRADES: Final = (
-    "writers upgrade the table to version 9, which Hudi 0.15 and Hive do not read, unless they have "
+    "writers upgrade the table to version 9, which hudisql and Hudi 1.x read, unless they have "
     "hoodie.write.table.version={version}"
 )
 _MAKE_STATISTICS: Final = (

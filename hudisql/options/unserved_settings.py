@@ -85,7 +85,8 @@ def refuse_unserved_writes(config: HudiConfig, properties: TableProperties) -> N
     refused.
     """
     version = config.lookup(WRITE_VERSION, str(WRITTEN_VERSION))
-    if version not in (str(WRITTEN_VERSION), str(properties.version)):
+    # Hudi's own change of the version leaves the table's property as it is.
+    if version not in (str(WRITTEN_VERSION), str(properties.version), properties.get(WRITE_VERSION)):
         raise SettingsError(
             f"{WRITE_VERSION} = {version} is not supported: the table has version {properties.version}, and "
             "no write changes it",

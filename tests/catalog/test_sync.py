@@ -22,7 +22,7 @@ from hudisql.catalog.metastore_table import (
     is_read_optimized,
 )
 from hudisql.catalog.sync import SyncResult, read_existing, run_sync, sync_registered, sync_table
-from hudisql.catalog.sync_entries import SyncOptions, changed_settings, sync_options_from
+from hudisql.catalog.sync_entries import TIMESTAMP_OPTION, SyncOptions, changed_settings, sync_options_from
 from hudisql.catalog.sync_plan import SyncPlan, plan_sync
 from hudisql.errors import (
     CorruptTableError,
@@ -397,6 +397,7 @@ def test_timestamps_are_bigints_for_hive_unless_asked_for_and_always_timestamps_
     sync_table(client, maker.open(), database, "made")
     entry = _entry(client, database)
     assert (entry.columns[-1].type, entry.partition_columns[0].type) == ("bigint", "string")
+    assert entry.parameters[TIMESTAMP_OPTION] == "false"
     assert client.list_partitions(database, "made")[0].values == ("2024-03-01 12:30:00",)
     assert _spark_schema(entry) == maker.open().full_schema
     declared = SyncOptions(support_timestamp=True)
@@ -405,8 +406,10 @@ def test_timestamps_are_bigints_for_hive_unless_asked_for_and_always_timestamps_
     sync_table(client, maker.open(), database, "another", declared)
     another = _entry(client, database, "another")
     assert (another.columns[-1].type, another.partition_columns[0].type) == ("timestamp", "timestamp")
+    assert another.parameters[TIMESTAMP_OPTION] == "true"
     assert not sync_table(client, maker.open(), database, "another").dropped_partitions
     assert _entry(client, database, "another").partition_columns[0].type == "timestamp"
+    assert _entry(client, database, "another").parameters == another.parameters
 
 
 def test_two_directories_of_the_same_partition_value_are_refused(

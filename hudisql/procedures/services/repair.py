@@ -258,15 +258,18 @@ def _check_same_table(table: HudiTable, new: Mapping[str, str], path: str) -> No
 
 
 def _replace_properties(table: HudiTable, new: Mapping[str, str]) -> None:
+    from hudisql.format.metadata_table.metadata_records import COLUMN_STATS
     from hudisql.format.table_properties import read_table_properties
     from hudisql.services.rollback.rollback_action import check_nobody_writes
-    from hudisql.table.properties.table_configuration import COLUMN_STATS_ENABLE, update_table_properties
+    from hudisql.table.metadata_table.kept_metadata_table import find_kept
+    from hudisql.table.properties.table_configuration import record_statistics, update_table_properties
     from hudisql.write.transaction.commit import check_writable
 
     table = table.reopened()
     check_writable(table)
     check_nobody_writes(table)
     old = read_table_properties(table.storage, table.base_path).values
-    of_statistics = {key: value for key, value in old.items() if key == COLUMN_STATS_ENABLE}
-    kept = of_statistics if table.is_bootstrapped else {}
-    update_table_properties(table.storage, table.base_path, {**dict.fromkeys(old), **new, **kept})
+    update_table_properties(table.storage, table.base_path, {**dict.fromkeys(old), **new})
+    replaced = table.reopened()
+    kept = find_kept(replaced)
+    record_statistics(replaced, are_right=kept is not None and COLUMN_STATS in kept.indexes)

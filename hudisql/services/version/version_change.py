@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError, WriteConflictError
 from hudisql.format.payload_classes import EVENT_TIME_ORDERING
-from hudisql.format.table_properties import RECORD_MERGE_MODE, TableProperties
+from hudisql.format.table_properties import RECORD_MERGE_MODE, WRITE_VERSION, TableProperties
 from hudisql.format.timeline.instant import CLUSTERING, COMPACTION, Instant
 from hudisql.format.timeline.timeline_layout import LAYOUT_V1, TimelineLayout, TimelineLayoutV2
 from hudisql.services.compaction.compaction_action import (
@@ -178,7 +178,7 @@ def run_version_change(
             table = _prepare(table, plan, concurrency)
             _write_timeline(table, plan.to_version)
             held.check()
-            changes = _changes_of(table.properties, plan.to_version)
+            changes = {**_changes_of(table.properties, plan.to_version), WRITE_VERSION: None}
             update_table_properties(table.storage, table.base_path, changes)
         changed = open_table(
             table.storage, table.base_path, accepts_changed_sources=table.accepts_changed_sources

@@ -18,6 +18,7 @@ from hudisql.format.table_properties import (
     PROPERTIES_BACKUP_FILE,
     PROPERTIES_FILE,
     WRITE_VERSION,
+    TableProperties,
     read_table_properties,
     read_whole_file,
     render_table_properties,
@@ -102,7 +103,8 @@ def drop_metadata_table(table: HudiTable) -> bool:
 
 def forget_metadata_table(table: HudiTable) -> None:
     """Drop the metadata table while the caller's own action is pending. Raises StorageError."""
-    without = statistics_properties(table, are_right=False)
+    properties = read_table_properties(table.storage, table.base_path)
+    without = statistics_properties(properties, are_right=False)
     changes = {METADATA_PARTITIONS: "", METADATA_PARTITIONS_INFLIGHT: "", **without}
     update_table_properties(table.storage, table.base_path, changes)
     table.storage.delete_directory(metadata_table_directory(table.base_path))
@@ -113,9 +115,10 @@ def drop_indexes(table: HudiTable, names: Collection[str]) -> None:
 
     Raises CorruptTableError, StorageError.
     """
-    left = ",".join(name for name in table.properties.metadata_partitions if name not in names)
-    without = statistics_properties(table, are_right=False) if COLUMN_STATS in names else {}
-    changes = {METADATA_PARTITIONS: left, **without}
+    properties = read_table_properties(table.storage, table.base_path)
+    left = [name for name in properties.metadata_partitions if name not in names]
+    without = {} if COLUMN_STATS in left else statistics_properties(properties, are_right=False)
+    changes = {METADATA_PARTITIONS: ",".join(left), **without}
     update_table_properties(table.storage, table.base_path, changes)
     for name in names:
         table.storage.delete_directory(join(metadata_table_directory(table.base_path), name))
@@ -125,26 +128,27 @@ def drop_indexes(table: HudiTable, names: Collection[str]) -> None:
 def record_statistics(table: HudiTable, *, are_right: bool) -> None:
     """Let Hudi's writers keep the statistics of a bootstrapped table, or make none if none `are_right`.
 
-    Nothing is written if the properties say so already, or while another writer may be active: the next
-    change does it then. Called under the table's lock. Raises StorageError.
+    Nothing is written if the properties say so already. Called under the table's lock. Raises StorageError.
     """
-    wanted = statistics_properties(table, are_right=are_right)
-    changes = {key: value for key, value in wanted.items() if table.properties.get(key) != value}
-    if changes and begun_action(table) is None:
+    properties = table.properties
+    wanted = statistics_properties(properties, are_right=are_right)
+    changes = {key: value for key, value in wanted.items() if properties.get(key) != value}
+    if changes:
         update_table_properties(table.storage, table.base_path, changes)
 
 
-def statistics_properties(table: HudiTable, *, are_right: bool) -> dict[str, str | None]:
+def statistics_properties(properties: TableProperties, *, are_right: bool) -> dict[str, str | None]:
     """The properties of a bootstrapped table by which `record_statistics` tells Hudi's writers what to do.
 
     With statistics an older table keeps its version: an upgrade by Hudi 1.x adds wrong ones of partitions.
     """
-    if not table.is_bootstrapped:
+    if properties.bootstrap_base_path is None:
         return {}
     if are_right:
-        keeps_version = table.version < _VERSION_WITH_PARTITION_STATISTICS
-        return {COLUMN_STATS_ENABLE: "true", WRITE_VERSION: str(table.version) if keeps_version else None}
-    were_right = table.properties.get(COLUMN_STATS_ENABLE) == "true"
+        keeps_version = properties.version < _VERSION_WITH_PARTITION_STATISTICS
+        version = str(properties.version) if keeps_version else None
+        return {COLUMN_STATS_ENABLE: "true", WRITE_VERSION: version}
+    were_right = properties.get(COLUMN_STATS_ENABLE) == "true"
     return {COLUMN_STATS_ENABLE: "false", **({WRITE_VERSION: None} if were_right else {})}
 
 

@@ -336,7 +336,7 @@ def _write(
     changes: dict[str, str | None] = {
         METADATA_PARTITIONS: ",".join(sorted(stats)),
         METADATA_PARTITIONS_INFLIGHT: "",
-        **statistics_properties(table, are_right=COLUMN_STATS in stats),
+        **statistics_properties(table.properties, are_right=COLUMN_STATS in stats),
     }
     if definitions:
         storage.write(join(table.base_path, _DEFINITIONS_FILE), render_index_definitions(definitions))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError
+from hudisql.table.properties.table_configuration import COLUMN_STATS_ENABLE
 from tests.sql.changed_tables import ChangedTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -104,3 +105,15 @@ def test_properties_of_another_table_are_refused(
     with pytest.raises(error, match=message):
         _call(merge_on_read_table, "repair_overwrite_hoodie_props", f", new_props_file_path => '{new}'")
     assert properties.read_text() == before
+
+
+def test_properties_that_were_saved_say_of_statistics_what_the_table_has(
+    merge_on_read_table: ChangedTable, tmp_path: Path
+) -> None:
+    properties = Path(merge_on_read_table.path) / ".hoodie" / "hoodie.properties"
+    saved = f"{COLUMN_STATS_ENABLE}=false"
+    assert saved in properties.read_text()
+    new = tmp_path / "new.properties"
+    new.write_text(properties.read_text().replace(saved, f"{COLUMN_STATS_ENABLE}=true"))
+    _call(merge_on_read_table, "repair_overwrite_hoodie_props", f", new_props_file_path => '{new}'")
+    assert saved in properties.read_text()

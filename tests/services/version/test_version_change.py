@@ -18,7 +18,7 @@ from hudisql.errors import (
     UnsupportedTableError,
     WriteConflictError,
 )
-from hudisql.format.table_properties import REGISTER_ONLY, TIMELINE_DIRECTORY
+from hudisql.format.table_properties import REGISTER_ONLY, TIMELINE_DIRECTORY, WRITE_VERSION
 from hudisql.format.timeline.commit_metadata import read_commit_metadata
 from hudisql.services.rollback.rollback_action import roll_back_commit
 from hudisql.services.rollback.savepoint import create_savepoint, delete_savepoint
@@ -263,8 +263,10 @@ def test_an_upgrade_from_version_8_leaves_the_timeline_where_it_is(copy: Copy) -
     table = copy("v8_cow_bootstrap_upsert")
     before = rows_of(table)
     shutil.move(Path(table.base_path, ".hoodie/timeline"), Path(table.base_path, ".hoodie/elsewhere"))
-    update_table_properties(STORAGE, table.base_path, {TIMELINE_DIRECTORY: "elsewhere"})
+    kept_by_hudi = {TIMELINE_DIRECTORY: "elsewhere", WRITE_VERSION: "8"}
+    update_table_properties(STORAGE, table.base_path, kept_by_hudi)
     upgraded = _change(again(table), 9)
+    assert upgraded.properties.get(WRITE_VERSION) is None
     assert upgraded.timeline == again(table).timeline
     assert len(upgraded.timeline.commits) == len(table.timeline.commits)
     assert rows_of(upgraded).equals(before)

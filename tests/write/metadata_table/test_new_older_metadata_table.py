@@ -16,11 +16,17 @@ from hudisql.format.metadata_table import metadata_writing
 from hudisql.format.metadata_table.column_statistics import column_statistics
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, RECORD_INDEX
 from hudisql.format.schema.meta_columns import META_COLUMNS
+from hudisql.format.table_properties import WRITE_VERSION
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.metadata_table.statistics_columns import statistics_columns
-from hudisql.table.properties.table_configuration import update_table_properties
+from hudisql.table.properties.table_configuration import (
+    COLUMN_STATS_ENABLE,
+    drop_indexes,
+    drop_metadata_table,
+    update_table_properties,
+)
 from hudisql.write.metadata_table import metadata_compaction
 from hudisql.write.metadata_table.new_metadata_table import NewMetadataTable, create_metadata_table
 from hudisql.write.transaction.schema_change import commit_schema
@@ -75,6 +81,35 @@ def test_deltacommits_are_compacted_on_top_of_the_first_base_files(
         commit_a_file(Storage(), path)
         assert_kept(path)
     assert list(Path(path, ".hoodie/metadata/.hoodie").glob("*001.commit"))
+
+
+def test_the_properties_tell_writers_of_hudi_about_the_statistics(golden: Golden, tmp_path: Path) -> None:
+    """No statistics, right ones of a table that keeps its version, and none again."""
+    path = _copy(golden, "cow_bootstrap_meta", tmp_path)
+
+    def said() -> tuple[str | None, str | None]:
+        properties = open_at(path).properties
+        return properties.get(COLUMN_STATS_ENABLE), properties.get(WRITE_VERSION)
+
+    assert said() == (None, None)
+    commit_a_file(Storage(), path)
+    assert said() == ("false", None)
+    _make(path, with_record_index=True)
+    assert said() == ("true", "6")
+    # As of a table whose statistics an earlier version has made.
+    update_table_properties(Storage(), path, {COLUMN_STATS_ENABLE: None, WRITE_VERSION: None})
+    commit_a_file(Storage(), path)
+    assert said() == ("true", "6")
+    drop_indexes(open_at(path), {RECORD_INDEX})
+    assert said() == ("true", "6")
+    drop_indexes(open_at(path), {COLUMN_STATS})
+    assert said() == ("false", None)
+    _make(path)
+    assert drop_metadata_table(open_at(path))
+    assert said() == ("false", None)
+    update_table_properties(Storage(), path, {WRITE_VERSION: "6"})
+    commit_a_file(Storage(), path)
+    assert said() == ("false", "6")
 
 
 def test_statistics_that_another_writer_has_made_again_are_dropped(golden: Golden, tmp_path: Path) -> None:
