@@ -262,7 +262,7 @@ def test_hudi_12_goes_on_with_tables_that_hudisql_makes_in_version_9(
     oracle_120: HudiOracle, session: Any, tmp_path: Path, kind: str, shape: Shape
 ) -> None:
     path, name = str(tmp_path / "table"), f"{NAME}_made_{kind}_{shape.name}"
-    named = {"hoodie.table.name": name, "hoodie.metadata.index.column.stats.enable": "false"}
+    named = {"hoodie.table.name": name}
     if kind == "bootstrap":
         bootstrap_shape(session, shape, tmp_path, table=name, table_version="9")
     else:
