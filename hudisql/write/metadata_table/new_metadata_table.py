@@ -260,14 +260,14 @@ def _measured_fields(table: HudiTable) -> tuple[pa.Field, ...]:
 
 
 def _listed_files(table: HudiTable) -> dict[str, dict[str, int]]:
-    """The bytes of all committed files by partition path and name."""
+    """The bytes of all committed files by partition path and name, without the empty ones of rollbacks."""
     paths = list_partition_paths(table)
     listings = table.storage.list_directories([join(table.base_path, path) for path in paths])
     return {
         path: {
             entry.name: entry.length
             for entry in entries
-            if not entry.is_directory and _is_committed(table, entry.name)
+            if entry.length and not entry.is_directory and _is_committed(table, entry.name)
         }
         for path, entries in zip(paths, listings, strict=True)
     }

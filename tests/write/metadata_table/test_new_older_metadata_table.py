@@ -18,6 +18,7 @@ from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, 
 from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.format.table_properties import WRITE_VERSION
 from hudisql.storage import Storage
+from hudisql.table.files.listing_comparison import compare_listings
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.metadata_table.statistics_columns import statistics_columns
@@ -69,6 +70,14 @@ def test_it_is_made_after_the_last_instant_with_all_columns(
     table = open_at(path)
     columns = {field.name for field in table.schema if not pa.types.is_nested(field.type)}
     assert {*(statistics_columns(table, ()) or ())} == {*META_COLUMNS, *columns}
+
+
+def test_empty_log_files_that_rollbacks_leave_are_not_listed(golden: Golden, tmp_path: Path) -> None:
+    path = _copy(golden, "mor_upsert_only_updates", tmp_path)
+    log_file = next(Path(path, "dt=2024-03-01").glob(".[!.]*.log.1_*[!c]"))
+    log_file.with_name(log_file.name.replace(".log.1_", ".log.9_")).touch()
+    _make(path)
+    assert not any(found.differs for found in compare_listings(open_kept(path)))
 
 
 def test_deltacommits_are_compacted_on_top_of_the_first_base_files(
