@@ -248,9 +248,9 @@ def _timestamp_properties(
     By default they declare them as such, and the metastore refuses to make a timestamp of a bigint.
     """
     shown = {
-        column.name.lower(): hive_type_name(column.type, support_timestamp=True)
+        column.name.lower(): as_timestamp
         for column in data_fields
-        if hive_type_name(column.type, support_timestamp=True)
+        if (as_timestamp := hive_type_name(column.type, support_timestamp=True))
         != hive_type_name(column.type, support_timestamp=False)
     }
     if not shown:

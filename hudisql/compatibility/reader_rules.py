@@ -16,6 +16,7 @@ from hudisql.bootstrap.type_safety import CODEC_INCOMPATIBILITIES
 from hudisql.catalog.metastore_table import MetastoreTable, is_read_optimized
 from hudisql.compatibility.reader_state import ReaderState
 from hudisql.format.log_file.log_block import BlockType
+from hudisql.table.metadata_table.kept_metadata_table import NEWEST_VERSION
 from hudisql.table.properties.table_configuration import COLUMN_STATS_ENABLE
 
 _HIVE_INPUT_FORMAT: Final = "hive.input.format=org.apache.hadoop.hive.ql.io.HiveInputFormat"
@@ -26,7 +27,6 @@ _SPARK_SETTINGS: Final = (
     "spark.sql.catalog.spark_catalog=org.apache.spark.sql.hudi.catalog.HoodieCatalog"
 )
 _MEASURED_VERSIONS: Final = frozenset({6, 8, 9})
-_NEWEST_VERSION: Final = 9
 _UPGRADES: Final = (
     "writers upgrade the table to version 9, which hudisql and Hudi 1.x read, unless they have "
     "hoodie.write.table.version={version}"
@@ -134,9 +134,9 @@ def _with_statistics(state: ReaderState, name: str | None) -> Answer:
         return Answer(reader, Reads.RIGHT, name, f"{settings}, {_NO_SKIPPING}", why)
     has_right = state.has_statistics_of_sources
     notes = []
-    if state.version < _NEWEST_VERSION and not (has_right and state.makes_statistics):
+    if state.version < NEWEST_VERSION and not (has_right and state.makes_statistics):
         notes.append(_UPGRADES.format(version=state.version))
-    if state.makes_statistics is not has_right and not (has_right and state.version == _NEWEST_VERSION):
+    if state.makes_statistics is not has_right and not (has_right and state.version == NEWEST_VERSION):
         notes.append(_MAKE_STATISTICS)
     return Answer(reader, Reads.RIGHT, name, settings, "; ".join(notes) or None)
 

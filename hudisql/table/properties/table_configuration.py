@@ -35,6 +35,7 @@ from hudisql.format.timeline.timeline_layout import metadata_directory, metadata
 from hudisql.storage import FileInfo, Storage, join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.index_definitions import remove_index_definitions
+from hudisql.table.metadata_table.kept_metadata_table import NEWEST_VERSION
 
 COLUMN_STATS_ENABLE: Final = "hoodie.metadata.index.column.stats.enable"
 """A setting that writers of Hudi's data source and SQL also take from the table's properties.
@@ -42,7 +43,6 @@ COLUMN_STATS_ENABLE: Final = "hoodie.metadata.index.column.stats.enable"
 Bootstrapped tables have it: false if hudisql has not made the statistics, since Hudi takes those of a
 skeleton from its own footer, which lacks the data columns, and then leaves out its rows in filtered reads.
 """
-_VERSION_WITH_PARTITION_STATISTICS: Final = 9
 _PLANNED: Final = frozenset({COMPACTION, LOG_COMPACTION, CLUSTERING, CLEAN})
 
 
@@ -145,7 +145,7 @@ def statistics_properties(properties: TableProperties, *, are_right: bool) -> di
     if properties.bootstrap_base_path is None:
         return {}
     if are_right:
-        keeps_version = properties.version < _VERSION_WITH_PARTITION_STATISTICS
+        keeps_version = properties.version < NEWEST_VERSION
         version = str(properties.version) if keeps_version else None
         return {COLUMN_STATS_ENABLE: "true", WRITE_VERSION: version}
     were_right = properties.get(COLUMN_STATS_ENABLE) == "true"
