@@ -40,7 +40,7 @@ from hudisql.format.table_properties import (
     read_table_properties,
 )
 from hudisql.format.timeline.active_timeline import load_timeline, timeline_of_names
-from hudisql.format.timeline.commit_metadata import SCHEMA_KEY
+from hudisql.format.timeline.commit_metadata import INDEXED_COMMITS, SCHEMA_KEY
 from hudisql.format.timeline.instant import Instant
 from hudisql.format.timeline.timeline_layout import (
     TimelineLayout,
@@ -269,17 +269,26 @@ class HudiTable(TableMetaClient):
     def _schema_metadata(self, as_of: str | None) -> Mapping[str, str | None]:
         """The extra metadata of the latest commit with a schema up to an instant time; empty if none has."""
         for commit in reversed(self.timeline.commits_until(as_of)):
-            texts = self.schema_texts.get(commit) or known_schema_texts(self.base_path, commit)
-            if texts is None:
-                (extra_metadata,) = read_extra_metadata(self, [commit])
-                texts = self.keep_schema_text(commit, extra_metadata)
+            texts = self.kept_texts(commit)
             if texts[SCHEMA_KEY]:
                 return texts
         return {}
 
+    def kept_texts(self, commit: Instant) -> SchemaTexts:
+        """What is cached of a commit's extra metadata, which is read if it is not cached yet.
+
+        Raises TimelineChangedError, CorruptTableError, StorageError.
+        """
+        texts = self.schema_texts.get(commit) or known_schema_texts(self.base_path, commit)
+        if texts is None:
+            (extra_metadata,) = read_extra_metadata(self, [commit])
+            texts = self.keep_schema_text(commit, extra_metadata)
+        return texts
+
     def keep_schema_text(self, commit: Instant, extra_metadata: Mapping[str, str | None]) -> SchemaTexts:
         """Cache the schemas of a commit from its extra metadata, also for the table as it is reopened."""
-        texts = {key: extra_metadata.get(key) for key in (SCHEMA_KEY, LATEST_SCHEMA_KEY)}
+        kept = (SCHEMA_KEY, LATEST_SCHEMA_KEY, INDEXED_COMMITS)
+        texts = {key: extra_metadata.get(key) for key in kept}
         self.schema_texts[commit] = texts
         keep_schema_texts(self.base_path, commit, texts)
         return texts

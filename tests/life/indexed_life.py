@@ -10,6 +10,7 @@ from hudisql.errors import UnsupportedTableError
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, RECORD_INDEX
 from hudisql.table.files.listing_comparison import compare_listings
 from hudisql.table.files.snapshot import load_file_slices
+from hudisql.table.metadata_table.incomplete_groups import incomplete_groups
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from tests.life.machine import RandomLife
 from tests.life.model import Values
@@ -67,6 +68,9 @@ class IndexedLife(RandomLife):
         for condition in FILTERS:
             check_filter(self.table, condition)
         if self.hudi is not None:
+            if incomplete_groups(self.table.opened) != frozenset():
+                # Apache Hudi loses the rows whose keys it has left out.
+                self.made_metadata_table()
             self.hudi.check_filters(self.table, FILTERS)
 
 

@@ -144,7 +144,7 @@ class DataSkipping:
             return look_up_groups(metadata, self._keys)
         assert self._values is not None  # of `names_rows`
         keys, used = keys_of_values(metadata, self._values), (RECORD_INDEX, self._values.index.name)
-        return None if keys is None else look_up_groups(metadata, keys, indexes=used)
+        return None if keys is None else look_up_groups(metadata, (keys,), indexes=used)
 
     def _groups_by_partition(self, slices: Sequence[FileSlice]) -> frozenset[FileGroup] | None:
         """Those with the keys of the predicate by a partitioned record index.
@@ -167,7 +167,7 @@ class DataSkipping:
         return self._keys is not None or self._values is not None
 
     @cached_property
-    def _keys(self) -> pa.Array | None:
+    def _keys(self) -> tuple[pa.Array, ...] | None:
         return keys_of_predicate(self.table, self.predicate) if self._is_latest else None
 
     @cached_property

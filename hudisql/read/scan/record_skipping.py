@@ -16,13 +16,15 @@ import pyarrow as pa
 
 from hudisql.errors import CorruptTableError, NoSuchPathError, NoSuchTableError, UnsupportedTableError
 from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
-from hudisql.format.metadata_table.record_locations import RecordLocations
+from hudisql.format.metadata_table.record_locations import NOT_FOUND, RecordLocations
 from hudisql.format.paths.file_names import FileGroup
 from hudisql.format.schema.meta_columns import RECORD_KEY
 from hudisql.format.table_properties import read_table_properties
 from hudisql.read.files.predicates import Predicate, split_conjuncts, values_of
+from hudisql.read.merge.merge_mode import merge_mode_of
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.incomplete_groups import NO_GROUPS, incomplete_groups
 from hudisql.table.metadata_table.kept_metadata_table import find_kept, has_partitioned_records
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.record_lookup import find_records
@@ -81,21 +83,27 @@ def record_index_of(table: HudiTable, *, is_global: bool = True) -> MetadataTabl
 
 def look_up_groups(
     metadata: MetadataTable,
-    keys: pa.Array,
+    forms: Sequence[pa.Array],
     paths: Sequence[str] | None = None,
     indexes: Collection[str] = (RECORD_INDEX,),
 ) -> frozenset[FileGroup] | None:
-    """The file groups with these record keys; None as `look_up_keys`. Raises StorageError.
+    """The file groups that may have these record keys; None as `look_up_keys`. Raises StorageError.
 
-    A partitioned index is asked for each key in each of the partitions with these paths.
+    `forms` are the texts of the keys in each form that they may have. A partitioned index is asked for each
+    key in each of the partitions with these paths.
     """
-    of_pairs = None
+    keys, of_pairs = pa.concat_arrays(forms), None
     if paths is not None:
-        numbers = np.repeat(np.arange(len(paths), dtype=np.int32), len(keys))
+        numbers = np.tile(np.arange(len(paths), dtype=np.int32), len(keys))
         of_pairs = pa.DictionaryArray.from_arrays(pa.array(numbers), pa.array(paths, pa.string()))
-        keys = keys.take(pa.array(np.tile(np.arange(len(keys)), len(paths))))
+        keys = keys.take(pa.array(np.repeat(np.arange(len(keys)), len(paths))))
     locations = look_up_keys(metadata, keys, of_pairs, indexes)
-    return None if locations is None else frozenset(locations.groups)
+    if locations is None:
+        return None
+    is_found = (locations.numbers != NOT_FOUND).reshape(len(forms), -1).any(axis=0)
+    is_sure = is_found.all() and not may_have_deleted_keys(metadata.table)
+    others = NO_GROUPS if is_sure else incomplete_groups(metadata.table, metadata)
+    return None if others is None else others.union(locations.groups)
 
 
 def look_up_keys(
@@ -106,7 +114,8 @@ def look_up_keys(
 ) -> RecordLocations | None:
     """Where the rows with these record keys are; None if one of the `indexes` is gone or cannot be read.
 
-    `paths` are those of the partitions of the keys, without which a partitioned index is not read.
+    `paths` are those of the partitions of the keys, without which a partitioned index is not read. Rows of
+    keys that are not found may be in the `incomplete_groups`.
 
     Another process may have compacted or dropped the metadata table meanwhile: an index is no longer among
     the table's properties before its files are deleted. Raises StorageError.
@@ -120,22 +129,39 @@ def look_up_keys(
     return locations if {*indexes} <= {*now.metadata_partitions} else None
 
 
-def keys_of_predicate(table: HudiTable, predicate: Predicate) -> pa.Array | None:
-    """All record keys that rows may have for which the predicate is TRUE; None if it does not tell."""
+def may_have_deleted_keys(table: HudiTable) -> bool:
+    """True if the table's record index may have keys of deletes, which could have lost against stored rows.
+
+    Their rows may have come back elsewhere.
+    """
+    if not table.is_merge_on_read:
+        return False
+    try:
+        mode = merge_mode_of(table)
+    except UnsupportedTableError:
+        return True
+    return mode.keeps_newer_base_rows or mode.orders_deletes
+
+
+def keys_of_predicate(table: HudiTable, predicate: Predicate) -> tuple[pa.Array, ...] | None:
+    """All record keys that rows may have for which the predicate is TRUE; None if it does not tell.
+
+    There is an array for each form of the texts of record keys: writers of several Hudi versions may have
+    mixed both.
+    """
     fields = table.properties.record_key_fields
     # Whose class may make any text of a column.
     is_foreign = table.properties.key_generator_type == _OF_USERS
     for part in split_conjuncts(predicate):
         column, values = values_of(part)
         if column == (RECORD_KEY,):
-            texts = [str(value) for value in values]
+            forms = [[str(value) for value in values]]
         elif column == fields and not is_foreign and all(_is_plain(value) for value in values):
-            # Writers of several Hudi versions may have mixed both forms.
-            texts = [text for value in values for text in (f"{value}", f"{fields[0]}:{value}")]
+            forms = [[f"{value}" for value in values], [f"{fields[0]}:{value}" for value in values]]
         else:
             continue
         if len(values) <= _MOST_VALUES:
-            return pa.array(texts, pa.string())
+            return tuple(pa.array(texts, pa.string()) for texts in forms)
     return None
 
 

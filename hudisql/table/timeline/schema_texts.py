@@ -1,4 +1,4 @@
-"""The schemas of completed commits, read once in a process.
+"""The schemas of completed commits, and how far their record index is complete, read once in a process.
 
 A completed commit never changes, and its instant time is used once. Only bootstraps have fixed ones, so what
 they say is kept with the opened table alone.
@@ -13,7 +13,7 @@ from typing import Final
 from hudisql.format.timeline.instant import BOOTSTRAP_INSTANT_TIMES, Instant
 
 SchemaTexts = dict[str, str | None]
-"""The schemas in a commit's extra metadata, by their keys."""
+"""The schemas in a commit's extra metadata, and INDEXED_COMMITS, by their keys."""
 
 _MOST_COMMITS: Final = 128
 _known: Final[OrderedDict[tuple[str, Instant], SchemaTexts]] = OrderedDict()

@@ -7,7 +7,7 @@ implies for the target's columns (`sql.dml.runtime_filter`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -61,18 +61,16 @@ def prune_by_key_lookup(spark: SparkSession, table: HudiTable, predicate: Predic
         return ANY_GROUP
     rows = pa.record_batch([keys], names=list(names))
     # Writers of several Hudi versions may have mixed both forms.
-    texts = pa.concat_arrays(
-        [render_record_keys(rows, names, complex_keys=is_pair).keys for is_pair in (False, True)]
-    )
+    forms = [render_record_keys(rows, names, complex_keys=is_pair).keys for is_pair in (False, True)]
     partitions = {
         column.name: known
         for column in table.partition_columns
         if (known := _known_values(values.get((column.name,)))) is not None
     }
-    groups = _groups_by_index(table, texts, partitions)
+    groups = _groups_by_index(table, forms, partitions)
     if groups is not None:
         return LookedUpGroups(only=groups)
-    return LookedUpGroups(without=prune_by_bloom_filter(spark, table, texts, partitions))
+    return LookedUpGroups(without=prune_by_bloom_filter(spark, table, pa.concat_arrays(forms), partitions))
 
 
 def _known_values(values: pa.Array | None) -> frozenset[object] | None:
@@ -84,24 +82,24 @@ def _known_values(values: pa.Array | None) -> frozenset[object] | None:
 
 
 def _groups_by_index(
-    table: HudiTable, keys: pa.StringArray, values: Mapping[str, Collection[object]]
+    table: HudiTable, forms: Sequence[pa.StringArray], values: Mapping[str, Collection[object]]
 ) -> frozenset[FileGroup] | None:
-    """The file groups with the keys by the table's record index; None if it does not tell them.
+    """The file groups that may have the keys by the table's record index; None if it does not tell them.
 
     A partitioned one is asked in the partitions with these values of partition columns, and if not all
     columns have some only in a few partitions.
     """
     metadata = record_index_of(table)
     if metadata is not None:
-        return look_up_groups(metadata, keys)
+        return look_up_groups(metadata, forms)
     metadata = record_index_of(table, is_global=False)
     if metadata is None:
         return None
     paths = [partition.path for partition in _partitions_with(table, values)]
-    is_known = len(values) == len(table.partition_columns)
-    if len(keys) * len(paths) > _MOST_KEYS_IN_PARTITIONS or (not is_known and len(paths) > MOST_PARTITIONS):
+    is_known, asked = len(values) == len(table.partition_columns), sum(map(len, forms)) * len(paths)
+    if asked > _MOST_KEYS_IN_PARTITIONS or (not is_known and len(paths) > MOST_PARTITIONS):
         return None
-    return look_up_groups(metadata, keys, paths)
+    return look_up_groups(metadata, forms, paths)
 
 
 def prune_by_bloom_filter(

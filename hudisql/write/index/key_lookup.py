@@ -23,7 +23,7 @@ from hudisql.format.schema.internal_columns import internal_column, internal_pre
 from hudisql.read.files.conform import batch_of, conform_array
 from hudisql.read.merge.merge_mode import has_delete_marks, log_merge_config_for
 from hudisql.read.scan.arrow_scan import spark_struct
-from hudisql.read.scan.record_skipping import look_up_keys, record_index_of
+from hudisql.read.scan.record_skipping import look_up_keys, may_have_deleted_keys, record_index_of
 from hudisql.spark.cached_rows import CachedRows
 from hudisql.spark.few_rows import MOST_ROWS, arrow_frame, local_frame
 from hudisql.spark.python_worker import freeze_loaded_modules
@@ -33,6 +33,7 @@ from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.incomplete_groups import NO_GROUPS, incomplete_groups
 from hudisql.table.partitions.listed_partitions import list_partitions, partitions_at
 from hudisql.write.changes import COMBINED, PARTITION, RECORD_KEY
 from hudisql.write.index.bucket_index import groups_of_buckets, keys_by_bucket, lookup_name
@@ -142,7 +143,8 @@ def _located_by_record_index(
 
     In merge-on-read tables without marks of deletes the place of a key is enough: its row is read only if
     `columns` decide whether it moves to another partition, other rows have null there. An index keeps the
-    keys of rows that were marked as deletes, and copy-on-write changes read the rows anyway.
+    keys of rows that were marked as deletes, and copy-on-write changes read the rows anyway. Keys that are
+    not found are searched for where the index may lack keys.
     """
     metadata = record_index_of(table, is_global=index.is_global)
     if metadata is None:
@@ -152,18 +154,26 @@ def _located_by_record_index(
     if locations is None:
         return None
     lookups = _lookups(table, {path for path, _ in locations.groups}, columns)
-    of_group = {(each.file_slice.partition_path, each.file_slice.file_id): each for each in lookups}
+    of_group = {each.file_slice.file_group: each for each in lookups}
     # The last one stands for keys that are not found.
     slices = [*(of_group.get(group) for group in locations.groups), None]
     is_known = np.array([each is not None for each in slices])[locations.numbers]
+    is_sure = not may_have_deleted_keys(table)
+    others = NO_GROUPS if is_known.all() and is_sure else incomplete_groups(table, metadata)
+    if others is None:
+        return None
+    if others:
+        lookups = _lookups(table, {path for path, _ in others.union(locations.groups)}, columns)
     is_read = is_known
-    if table.is_merge_on_read and not has_delete_marks(table):
+    if table.is_merge_on_read and not has_delete_marks(table) and (is_sure or not others):
         is_read = np.zeros(len(keys), np.bool_)
         if index.is_global and index.moves_rows and len(columns):
             is_read = is_known & ~_stays(locations, paths)
-    numbers = np.unique(locations.numbers[is_read]).tolist()
-    searched = [lookup for lookup in (slices[number] for number in numbers) if lookup is not None]
+    groups = {locations.groups[number] for number in np.unique(locations.numbers[is_read]).tolist()} | others
+    searched = [lookup for lookup in lookups if lookup.file_slice.file_group in groups]
     known = np.flatnonzero(is_known & ~is_read)
+    if others:
+        is_read = is_read | ~is_known
     if searched:
         wanted = pa.array(is_read)
         sent = _sent_keys(table, keys.filter(wanted), paths.filter(wanted), index)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -67,6 +67,10 @@ class PlacedKeys:
         """The path of each key's partition by the paths of the file groups, encoded as a dictionary."""
         return None if of_groups is None else of_groups.take(pa.array(self.numbers))
 
+    def pairs(self) -> pa.Array:
+        """Texts that are equal for equal keys in the same file group alone."""
+        return keys_in_partitions(self.keys, pa.array(self.numbers).cast(pa.string()).dictionary_encode())
+
     def in_partitions(self, of_groups: pa.Array | None) -> pa.Array:
         """The keys themselves, or with the paths of file groups texts that tell keys of each partition."""
         paths = self.paths(of_groups)
@@ -77,12 +81,27 @@ class PlacedKeys:
 class KeyChanges:
     """The keys that came into file groups, some of them perhaps known there, and those that left them.
 
-    `groups` are the file groups by their numbers.
+    `groups` are the file groups by their numbers. `stored` are keys of rows that were in file groups before,
+    for which the index does not have these groups.
     """
 
     groups: tuple[FileGroup, ...]
     present: PlacedKeys
     gone: PlacedKeys
+    stored: PlacedKeys = field(default_factory=lambda: _placed([]))
+
+    def with_stored(self, of_groups: Sequence[tuple[FileGroup, pa.Array]]) -> KeyChanges:
+        """With the `stored` keys of these file groups."""
+        groups = [*self.groups]
+        number_of = {group: number for number, group in enumerate(groups)}
+        numbers = [np.zeros(0, np.int64)]
+        for group, keys in of_groups:
+            if group not in number_of:
+                number_of[group] = len(groups)
+                groups.append(group)
+            numbers.append(np.full(len(keys), number_of[group], np.int64))
+        stored = pa.concat_arrays([_NO_KEYS, *(keys for _, keys in of_groups)])
+        return replace(self, groups=tuple(groups), stored=PlacedKeys(stored, np.concatenate(numbers)))
 
 
 def read_key_changes(table: HudiTable, writes: Sequence[GroupWrite], instant_time: str) -> KeyChanges:
@@ -150,9 +169,9 @@ def _placed(of_groups: Sequence[pa.Array]) -> PlacedKeys:
 def index_changes(metadata: MetadataTable, changes: KeyChanges, instant_time: str) -> IndexUpdate | None:
     """The update of the index `record_index`.
 
-    None if a key has rows in two file groups (in a partitioned index: of one partition), has come twice, or
-    is too long. Looks up the keys that came or left. Raises CorruptTableError, UnsupportedTableError,
-    StorageError.
+    None if a key that came or left has rows in two file groups (in a partitioned index: of one partition),
+    has come twice, or is too long; also if a `stored` one has. Looks up the keys that came or left. Raises
+    CorruptTableError, UnsupportedTableError, StorageError.
     """
     present, gone, paths = changes.present, changes.gone, None
     groups = record_index_groups(metadata)
@@ -172,6 +191,13 @@ def index_changes(metadata: MetadataTable, changes: KeyChanges, instant_time: st
     left = left.take(np.flatnonzero(_current_groups(metadata, changes, left, paths) == left.numbers))
     left = left.take(np.flatnonzero(~_are_repeated(left.in_partitions(paths))))
     moved = present.take(np.flatnonzero(is_moved))
+    left_out = _left_out(metadata, changes, paths)
+    if left_out is None:
+        return None
+    left = left.take(_others(left.in_partitions(paths), left_out.in_partitions(paths)))
+    moved = PlacedKeys(
+        pa.concat_arrays([moved.keys, left_out.keys]), np.concatenate([moved.numbers, left_out.numbers])
+    )
     inserted = milliseconds_of(instant_time)
     values = [encode_location(group, inserted) for group in changes.groups]
     return IndexUpdate(
@@ -180,6 +206,26 @@ def index_changes(metadata: MetadataTable, changes: KeyChanges, instant_time: st
         paths=moved.paths(paths),
         deleted_paths=left.paths(paths),
     )
+
+
+def _left_out(metadata: MetadataTable, changes: KeyChanges, paths: pa.Array | None) -> PlacedKeys | None:
+    """The `stored` keys that the index lacks with the commit; None if one of them has two rows then."""
+    if not len(changes.stored.keys):
+        return changes.stored
+    stored = changes.stored.take(_others(changes.stored.pairs(), changes.gone.pairs()))
+    stored = stored.take(_others(stored.pairs(), changes.present.pairs()))
+    rows, gone_rows = stored.in_partitions(paths), changes.gone.in_partitions(paths)
+    is_present = KeyTable(changes.present.in_partitions(paths)).find(rows) >= 0
+    current = _current_groups(metadata, changes, stored, paths)
+    is_lacking = (current == NOT_FOUND) | (KeyTable(gone_rows).find(rows) >= 0)
+    lacking = stored.take(np.flatnonzero(is_lacking))
+    has_two = is_present[is_lacking].any() or _are_repeated(lacking.in_partitions(paths)).any()
+    return None if has_two or has_too_long_keys(lacking.keys) else lacking
+
+
+def _others(keys: pa.Array, without: pa.Array) -> _Numbers:
+    """The places of the keys that are none of `without`."""
+    return np.flatnonzero(KeyTable(without).find(keys) < 0)
 
 
 def repeated_keys(keys: pa.Array) -> int:

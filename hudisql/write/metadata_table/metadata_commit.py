@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -47,12 +47,13 @@ from hudisql.format.paths.file_names import (
     parse_log_file_name,
 )
 from hudisql.format.schema.meta_columns import META_SCHEMA
-from hudisql.format.timeline.commit_metadata import NO_COMMIT, CommitMetadata, WriteStat
+from hudisql.format.timeline.commit_metadata import INDEXED_COMMITS, NO_COMMIT, CommitMetadata, WriteStat
 from hudisql.read.merge.merge_mode import InstantRange, log_merge_config_of
 from hudisql.storage import join
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.expression_indexes import expression_indexes
+from hudisql.table.metadata_table.incomplete_groups import indexed_commits
 from hudisql.table.metadata_table.kept_metadata_table import (
     find_kept,
     has_first_form,
@@ -85,6 +86,7 @@ from hudisql.write.metadata_table.deltacommit_files import (
 from hudisql.write.metadata_table.expression_ranges import expression_keys, expression_records
 from hudisql.write.metadata_table.group_writes import group_writes
 from hudisql.write.metadata_table.key_changes import KeyChanges, index_changes, read_key_changes
+from hudisql.write.metadata_table.left_out_keys import read_left_out_keys
 from hudisql.write.metadata_table.measured_files import Measured, measure
 from hudisql.write.metadata_table.secondary_changes import (
     NO_SECONDARY_CHANGES,
@@ -104,11 +106,23 @@ class PreparedCommit:
     """What a commit changes in the indexes; of the record index the keys, to be compared with it later.
 
     An index without an update is dropped, and a record index without `keys`, with the secondary ones.
+    `extra_metadata` is what the commit says of the indexes.
     """
 
     updates: IndexUpdates
     keys: KeyChanges | None = None
     secondary: SecondaryChanges = NO_SECONDARY_CHANGES
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def is_outdated(self, table: HudiTable, now: HudiTable) -> bool:
+        """True if commits since the table was opened may have changed where `stored` keys are."""
+        has_stored = self.keys is not None and len(self.keys.stored.keys) > 0
+        return has_stored and now.timeline.commits != table.timeline.commits
+
+    def without_stored(self) -> PreparedCommit:
+        """Without `stored` keys: the index does not get them."""
+        keys = None if self.keys is None else self.keys.with_stored(())
+        return replace(self, keys=keys, extra_metadata={})
 
 
 DROPPED: Final = PreparedCommit(MappingProxyType({}))
@@ -138,7 +152,7 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
     if BLOOM_FILTERS in indexes:
         filters = bloom_filter_records(table, sizes, instant_time)
         updates |= {} if filters is None else {BLOOM_FILTERS: IndexUpdate(filters)}
-    keys, secondary = None, NO_SECONDARY_CHANGES
+    keys, secondary, extra = None, NO_SECONDARY_CHANGES, dict[str, str]()
     if RECORD_INDEX in indexes and _new_rows(commit) <= _MOST_NEW_KEYS:
         slices = [
             slice_of_file(table, path, _name(stat), stat.file_size_in_bytes)
@@ -150,7 +164,11 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
         keys = read_key_changes(table, writes, instant_time)
         if with_secondary:
             secondary = read_secondary_changes(table, commit, writes, instant_time)
-    return PreparedCommit(updates, keys, secondary)
+        left_out = read_left_out_keys(table)
+        if left_out is not None:
+            keys = keys.with_stored(left_out.keys)
+            extra = {INDEXED_COMMITS: indexed_commits(table.timeline).render()} if left_out.are_all else {}
+    return PreparedCommit(updates, keys, secondary, extra)
 
 
 def _statistics_of_commit(

@@ -35,7 +35,7 @@ from hudisql.format.table_properties import (
     PROPERTIES_FILE,
     render_table_properties,
 )
-from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from hudisql.format.timeline.commit_metadata import INDEXED_COMMITS, CommitMetadata, WriteStat
 from hudisql.format.timeline.instant import DELTA_COMMIT, Instant, InstantState, new_instant_time
 from hudisql.format.timeline.timeline_layout import (
     METADATA_DIRECTORY,
@@ -49,6 +49,7 @@ from hudisql.storage import join
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.incomplete_groups import indexed_commits
 from hudisql.table.metadata_table.index_definitions import IndexDefinition, render_index_definitions
 from hudisql.table.metadata_table.kept_metadata_table import (
     IS_PARTITIONED,
@@ -323,6 +324,8 @@ def _write(
         storage.make_directories(join(base_path, METADATA_DIRECTORY, directory))
     storage.make_directories(layout.timeline_directory(base_path))
     properties = _properties(table, columns, instant_time)
+    if RECORD_INDEX in stats:
+        properties[INDEXED_COMMITS] = indexed_commits(table.timeline).render()
     storage.write(join(base_path, PROPERTIES_FILE), render_table_properties(properties, now))
     commit = CommitMetadata(partition_to_write_stats=stats, operation_type=_OPERATION_TYPE)
     requested = Instant(instant_time, DELTA_COMMIT, InstantState.REQUESTED)

@@ -57,7 +57,7 @@ from hudisql.table.timeline.requested_plans import is_clustering
 from hudisql.write.keygen.timestamp_directories import unwritten_timestamps
 from hudisql.write.metadata_table.metadata_commit import prepare_commit, write_commit
 from hudisql.write.metadata_table.metadata_compaction import prepare_metadata_table
-from hudisql.write.transaction.commit_annotations import annotated, record_commit
+from hudisql.write.transaction.commit_annotations import annotated_content, record_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
 from hudisql.write.transaction.conflicts import (
     check_no_commit,
@@ -71,6 +71,7 @@ from hudisql.write.transaction.heartbeat import (
     heartbeat_path,
     is_alive,
     start_heartbeat,
+    stop_heartbeat,
 )
 from hudisql.write.transaction.instant_rollback import remove_pending, roll_back_instant
 from hudisql.write.transaction.late_conflicts import rolled_back_error, withdraw_if_in_conflict
@@ -164,7 +165,7 @@ def begin_commit(
             table.storage.create(table.instant_path(inflight), content)
     except BaseException:
         # A commit with a live heartbeat is never rolled back.
-        _stop_heartbeat(heartbeat)
+        stop_heartbeat(heartbeat)
         raise
     return OpenCommit(
         table, inflight, operation_type, dropped, concurrency, heartbeat, checkpoint, has_task_attempts
@@ -232,10 +233,10 @@ def publish_commit(
     """
     table, storage = commit.table, commit.table.storage
     files = timeline_files(table.timeline.layout)
-    metadata = annotated(with_internal_schema(table, metadata, commit.instant_time))
-    content = files.commit_content(metadata)
+    metadata = with_internal_schema(table, metadata, commit.instant_time)
     named = named_files(table.base_path, metadata)
     prepared = prepare_commit(table, metadata, commit.instant_time)
+    noted, content = annotated_content(metadata, prepared, table.timeline.layout)
     after_completion = commit.concurrency.after_completion
     with ExitStack() as locked:
         held = locked.enter_context(commit.concurrency.hold())
@@ -246,13 +247,15 @@ def publish_commit(
         if commit.heartbeat is not None:
             commit.heartbeat.check()
         held.check()
+        if prepared is not None and prepared.is_outdated(table, now):
+            prepared = prepared.without_stored()
+            noted, content = annotated_content(metadata, prepared, table.timeline.layout)
         save_schema_version(now, metadata, commit.instant_time)
         is_kept = write_commit(now, metadata, commit.instant_time, prepared)
         awaits_clocks = commit.concurrency.names_lock
         completed = files.complete(table, commit.instant, content, awaits_clocks=awaits_clocks)
-        table.keep_schema_text(completed, metadata.extra_metadata)
-        is_locked = held.lock is not None
-        left = withdraw_if_in_conflict(now, commit.instant, completed, check, is_locked=is_locked)
+        table.keep_schema_text(completed, noted.extra_metadata)
+        left = withdraw_if_in_conflict(now, commit.instant, completed, check, is_locked=held.lock is not None)
         if not is_kept:
             # Dropping the metadata table, or an index, changes the properties.
             left = None
@@ -276,7 +279,7 @@ def _end_completed(commit: OpenCommit, named: Collection[str]) -> None:
             delete_late_files(table.storage, table.base_path, instant_time, named, table.timeline.layout)
         else:
             delete_markers(table.storage, table.base_path, instant_time)
-    _stop_heartbeat(commit.heartbeat)
+    stop_heartbeat(commit.heartbeat)
 
 
 def _reopen(commit: OpenCommit) -> HudiTable:
@@ -297,7 +300,7 @@ def discard_empty_commit(commit: OpenCommit) -> None:
     delete_unnamed_files(table.storage, table.base_path, commit.instant_time, (), table.timeline.layout)
     delete_markers(table.storage, table.base_path, commit.instant_time)
     remove_pending(table, commit.instant)
-    _stop_heartbeat(commit.heartbeat)
+    stop_heartbeat(commit.heartbeat)
 
 
 def rollback_commit(commit: OpenCommit) -> None:
@@ -317,7 +320,7 @@ def rollback_commit(commit: OpenCommit) -> None:
                 else:
                     _delete_written(commit)
     finally:
-        _stop_heartbeat(commit.heartbeat)
+        stop_heartbeat(commit.heartbeat)
 
 
 def _has_own_version(table: HudiTable) -> bool:
@@ -379,13 +382,6 @@ def _has_live_writer(table: HudiTable, instant: Instant, concurrency: Concurrenc
             "docs/changing-rows.md, Several writers",
         )
     return True
-
-
-def _stop_heartbeat(heartbeat: Heartbeat | None, *, keeps_file: bool = False) -> None:
-    """End the heartbeats; a heartbeat file that cannot be deleted is harmless."""
-    if heartbeat is not None:
-        with suppress(StorageError):
-            heartbeat.stop(keeps_file=keeps_file)
 
 
 def check_writable(table: HudiTable, operation: str | None = None) -> None:
@@ -450,10 +446,10 @@ def request_instant(
         except PathExistsError:
             pass
         except BaseException:
-            _stop_heartbeat(heartbeat)
+            stop_heartbeat(heartbeat)
             raise
         # The other writer uses the same heartbeat file.
-        _stop_heartbeat(heartbeat, keeps_file=True)
+        stop_heartbeat(heartbeat, keeps_file=True)
         after = instant_time
         # Two writers that chose the same time retry after different delays.
         time.sleep(random.uniform(0, _MOST_SECONDS_APART))

@@ -13,6 +13,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
 from hudisql.format.timeline.commit_metadata import CommitMetadata
+from hudisql.format.timeline.timeline_layout import TimelineLayout
+from hudisql.write.metadata_table.metadata_commit import PreparedCommit
+from hudisql.write.transaction.timeline_files import timeline_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,20 @@ def annotate_commits(
         _current.reset(token)
 
 
-def annotated(metadata: CommitMetadata) -> CommitMetadata:
-    """The metadata with the extra metadata of the current block, if there is one."""
+def annotated_content(
+    metadata: CommitMetadata, prepared: PreparedCommit | None, layout: TimelineLayout
+) -> tuple[CommitMetadata, bytes]:
+    """The metadata with what it says of indexes and with the extra metadata of the current block, if there
+    is one; then the content of the completed commit's file.
+    """
     annotations = _current.get()
-    if annotations is None:
-        return metadata
-    return replace(metadata, extra_metadata={**metadata.extra_metadata, **annotations.extra_metadata})
+    extra_metadata = {
+        **metadata.extra_metadata,
+        **({} if prepared is None else prepared.extra_metadata),
+        **({} if annotations is None else annotations.extra_metadata),
+    }
+    annotated = replace(metadata, extra_metadata=extra_metadata)
+    return annotated, timeline_files(layout).commit_content(annotated)
 
 
 def record_commit(base_path: str, before: str | None, instant_time: str) -> None:

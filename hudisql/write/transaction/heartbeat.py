@@ -158,3 +158,10 @@ def start_heartbeat(
         _beating.discard(heartbeat._token)
         raise
     return heartbeat
+
+
+def stop_heartbeat(heartbeat: Heartbeat | None, *, keeps_file: bool = False) -> None:
+    """End the heartbeats; a heartbeat file that cannot be deleted is harmless."""
+    if heartbeat is not None:
+        with suppress(StorageError):
+            heartbeat.stop(keeps_file=keeps_file)
