@@ -17,7 +17,6 @@ from hudisql.read.merge.merge_mode import log_merge_config_for, log_merge_config
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.metadata_table.incomplete_groups import incomplete_groups
 from hudisql.table.metadata_table.kept_metadata_table import has_first_form
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.record_lookup import find_records
@@ -35,7 +34,12 @@ def stored_keys(table: HudiTable) -> dict[str, FileGroup]:
 
 
 def assert_finds_all_keys(metadata: MetadataTable) -> None:
-    """The record index has the place of each key, and no other keys; it may lack some that Hudi left out."""
+    """The record index has the place of each key, and no other keys."""
+    assert groups_with_left_out_keys(metadata) == set()
+
+
+def groups_with_left_out_keys(metadata: MetadataTable) -> set[FileGroup]:
+    """The file groups with keys that the record index lacks; of the others it has the places, and no more."""
     places = stored_keys(metadata.table)
     found = find_records(metadata, pa.array(list(places), pa.string()))
     indexed = {
@@ -44,9 +48,7 @@ def assert_finds_all_keys(metadata: MetadataTable) -> None:
     wrong = {key: (group, places[key]) for key, group in indexed.items() if group != places[key]}
     assert wrong == {}, wrong
     assert metadata.read_records(RECORD_INDEX).keys.to_pylist() == sorted(indexed)
-    groups = incomplete_groups(metadata.table, metadata)
-    if groups is not None:
-        assert {places[key] for key in places.keys() - indexed.keys()} <= groups
+    return {places[key] for key in places.keys() - indexed.keys()}
 
 
 def assert_finds_all_rows_by_partition(metadata: MetadataTable) -> None:
