@@ -120,7 +120,9 @@ def _know_archived(table: HudiTable, known: Iterable[IndexedCommits]) -> bool:
     times = [commit.timestamp for commit in timeline.commits]
     # Archiving leaves savepointed commits where they are.
     first = next((time for time in times if time not in timeline.savepoints), times[-1])
-    return any(indexed.have_all_before(first) for indexed in known) or not list_archive_files(table)
+    still_pending = frozenset(instant.timestamp for instant in timeline.pending)
+    of_archive = (replace(indexed, pending=indexed.pending - still_pending) for indexed in known)
+    return any(indexed.have_all_before(first) for indexed in of_archive) or not list_archive_files(table)
 
 
 def _without(commits: Iterable[Instant], known: Iterable[IndexedCommits]) -> list[Instant]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -154,10 +155,20 @@ def test_a_new_index_is_complete(session: Any, name: str, path: Path) -> None:
     assert len(_indexed(path)) == 20
 
 
-def test_the_commits_that_an_index_has() -> None:
-    def commit(time: str, state: InstantState = InstantState.COMPLETED) -> Instant:
-        return Instant(time, COMMIT, state)
+def commit(time: str, state: InstantState = InstantState.COMPLETED) -> Instant:
+    return Instant(time, COMMIT, state)
 
+
+def test_a_commit_that_is_still_pending_is_not_in_the_archive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searched, "list_archive_files", lambda _: [(1, None)])
+    pending = timeline_of([commit("01", InstantState.INFLIGHT), commit("02"), commit("03")])
+    known = [indexed_commits(pending)]
+    archived = timeline_of([commit("02"), commit("03")])
+    tables: list[Any] = [SimpleNamespace(timeline=timeline) for timeline in (pending, archived)]
+    assert [searched._know_archived(table, known) for table in tables] == [True, False]
+
+
+def test_the_commits_that_an_index_has() -> None:
     indexed = indexed_commits(
         timeline_of([commit("01"), commit("02", InstantState.INFLIGHT), commit("03"), commit("05")])
     )
