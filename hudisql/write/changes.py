@@ -16,12 +16,14 @@ from hudisql.format.schema.internal_columns import internal_column
 OPERATION: Final = internal_column("operation")
 """tinyint, a `RowOperation`."""
 PARTITION: Final = internal_column("partition")
-"""The partition path of the changed row; NULL for a new row, whose columns determine it."""
+"""The partition path of the changed row; NULL for a new row whose file group is not chosen: its columns
+determine it.
+"""
 FILE_GROUP: Final = internal_column("file_group")
-"""The id of the changed row's file group; NULL for a new row."""
+"""The id of the changed row's file group; NULL for a new row, unless an index or its deleted key has one."""
 RECORD_KEY: Final = internal_column("record_key")
 """The record key of the changed row. NULL for a new row, whose key is rendered from its columns or generated;
-a row that moves keeps a generated key.
+a row that moves keeps a generated key, and a row whose file group is chosen has its key.
 """
 SEQUENCE_NUMBER: Final = internal_column("sequence_number")
 """The commit sequence number of the changed row ('' if it has none); NULL: all rows of the key."""
@@ -29,7 +31,9 @@ CHANGE_COLUMNS: Final = (OPERATION, PARTITION, FILE_GROUP, RECORD_KEY, SEQUENCE_
 COMBINED: Final = internal_column("combined")
 """bigint, an optional column of incoming rows: the number of other rows of its key that the row replaced."""
 LOCATION_COLUMNS: Final = (PARTITION, FILE_GROUP, RECORD_KEY, SEQUENCE_NUMBER)
-"""The location of a stored row: NULL for new rows, except generated keys of rows that move."""
+"""The location of a stored row: NULL for new rows, except generated keys of rows that move, and the places of
+keys that were deleted.
+"""
 
 
 class RowOperation(IntEnum):
@@ -58,6 +62,8 @@ class RowOperation(IntEnum):
 
 NEW_ROWS: Final = tuple(int(row_operation) for row_operation in RowOperation if row_operation.is_new_row)
 """The operations of rows whose own key and partition columns determine their place."""
+REMOVALS: Final = tuple(int(row_operation) for row_operation in RowOperation if row_operation.removes)
+"""The operations that remove the stored row."""
 
 
 def change_schema(schema: pa.Schema) -> pa.Schema:

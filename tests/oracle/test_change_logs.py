@@ -30,6 +30,9 @@ STATEMENTS = (
     "(2, 1, 'b', 2.25, NULL, 'x'), (3, 1, NULL, 3.25, NULL, 'y'), (4, 1, 'd', 4.25, NULL, 'y')",
     "UPDATE {t} SET note = 'updated' WHERE id IN (1, 3)",
     "DELETE FROM {t} WHERE id = 2",
+    "MERGE INTO {t} USING (SELECT 2 AS id) s ON {t}.id = s.id WHEN NOT MATCHED THEN "
+    "INSERT (id, seq, note, dt) VALUES (s.id, 2, 'again', 'x')",
+    "DELETE FROM {t} WHERE id = 2",
     "MERGE INTO {t} USING (SELECT * FROM VALUES (1, 2), (3, 2), (5, 2) AS v(id, seq)) s ON {t}.id = s.id "
     "WHEN MATCHED AND s.id = 3 THEN DELETE WHEN MATCHED THEN UPDATE SET seq = s.seq, note = 'merged' "
     "WHEN NOT MATCHED THEN INSERT (id, seq, note, dt) VALUES (s.id, s.seq, 'new', 'z')",

@@ -11,6 +11,7 @@ import math
 import pickle
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +27,8 @@ from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.changed_slices import check_slices_found
 from hudisql.write.execution.commit_files import Begun, WriteResult, commit_files
+from hudisql.write.execution.deleted_keys import keeps_file_groups, place_deleted_keys
+from hudisql.write.execution.deleted_keys_by_tasks import find_by_number, place_deleted_keys_by_tasks
 from hudisql.write.execution.driver_apply import (
     is_small,
     make_bucket_task,
@@ -71,17 +74,21 @@ def apply_changes(
     Spark's own exceptions; the table is then as before.
     """
     few = changes if isinstance(changes, pa.Table) else collect_few_rows(changes)
+    places_rows = keeps_file_groups(table, options, operation_type)
     if few is None:
         assert not isinstance(changes, pa.Table)
         cached = cache_many_rows(_with_index_columns(changes, table, options))
-        return _apply_cached(spark, table, cached, operation_type, options, begun)
+        return _apply_cached(spark, table, cached, operation_type, options, begun, places_rows=places_rows)
     if not few.num_rows:
         return _commit_no_change(table, operation_type, options)
     paths = PartitionPaths(table, options.key_generator)
+    if places_rows:
+        few = place_deleted_keys(table, few, options, paths, find_by_number(spark, table))
     counted = profile_few_changes(table, few, table.schema, options, paths)
     check_not_clustered(table, counted.changed)
     if not is_small(table, counted, options, paths):
-        held = few_cached_rows(spark, few, spark_struct(few.schema) if few is changes else changes.schema)
+        schema = spark_struct(few.schema) if isinstance(changes, pa.Table) else changes.schema
+        held = few_cached_rows(spark, few, schema)
         if options.key_generator is not None or options.index.buckets is not None:
             held = cache_many_rows(_with_index_columns(held.frame, table, options))
         return _apply_cached(spark, table, held, operation_type, options, begun)
@@ -140,16 +147,24 @@ def _apply_cached(
     operation_type: str,
     options: WriteOptions,
     begun: Begun | None,
+    *,
+    places_rows: bool = False,
 ) -> WriteResult:
-    try:
-        counted = count_changes(cached.frame, table)
+    """`apply_changes` by Spark's tasks; with `places_rows` new rows of deleted keys keep their file group."""
+    with ExitStack() as resources:
+        resources.callback(cached.release)
+        changes, counted = cached.frame, count_changes(cached.frame, table)
         if not counted.rows:
             return _commit_no_change(table, operation_type, options)
+        if places_rows and counted.new_rows:
+            placed = place_deleted_keys_by_tasks(spark, table, changes, counted, options, resources)
+            if placed is not None:
+                changes, counted = placed, count_changes(placed, table)
         result = commit_files(
             table,
             operation_type,
             table.schema,
-            lambda commit: _write_files(spark, commit, cached.frame, counted, options, table.schema),
+            lambda commit: _write_files(spark, commit, changes, counted, options, table.schema),
             concurrency=options.concurrency,
             changed=counted.changed,
             checkpoint=options.checkpoint,
@@ -157,8 +172,6 @@ def _apply_cached(
             begun=begun,
         )
         return replace(result, combined=result.combined + counted.combined)
-    finally:
-        cached.release()
 
 
 def _write_files(

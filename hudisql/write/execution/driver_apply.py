@@ -28,7 +28,6 @@ from hudisql.write.changes import (
     NEW_ROWS,
     OPERATION,
     PARTITION,
-    RowOperation,
     change_schema,
 )
 from hudisql.write.execution.changed_slices import check_slices_found
@@ -90,7 +89,7 @@ def profile_few_changes(
     wanted = change_schema(schema)
     parts = [conform_batch(batch, wanted) for batch in changes.combine_chunks().to_batches()]
     rows = pa.Table.from_batches(parts, wanted).combine_chunks()
-    is_new = _goes_anywhere(rows)
+    is_new = goes_anywhere(rows)
     new_mask = pa.array(is_new)
     placing = rows.select(paths.names if paths.names else schema.names)
     new_paths, values = _paths_of_new_rows(placing.filter(new_mask), paths)
@@ -175,16 +174,10 @@ def make_bucket_task(
     )
 
 
-def _goes_anywhere(rows: pa.Table) -> npt.NDArray[np.bool_]:
+def goes_anywhere(changes: pa.Table) -> npt.NDArray[np.bool_]:
     """True for the new rows without a chosen file group."""
-    operations = rows.column(OPERATION)
-    is_new = np.asarray(pc.is_in(operations, value_set=pa.array(NEW_ROWS, pa.int8())).to_numpy(), dtype=bool)
-    is_inserted = np.asarray(
-        pc.equal(operations, pa.scalar(int(RowOperation.INSERT), pa.int8())).to_numpy(), bool
-    )
-    has_group = np.asarray(rows.column(FILE_GROUP).is_valid().to_numpy(), dtype=bool)
-    goes_anywhere: npt.NDArray[np.bool_] = is_new & ~(is_inserted & has_group)
-    return goes_anywhere
+    is_new = pc.is_in(changes.column(OPERATION), value_set=pa.array(NEW_ROWS, pa.int8()))
+    return np.asarray(pc.and_(is_new, pc.is_null(changes.column(FILE_GROUP))).to_numpy(), bool)
 
 
 def _paths_of_new_rows(new: pa.Table, paths: PartitionPaths) -> tuple[pa.Array, dict[str, Values]]:

@@ -37,6 +37,7 @@ from hudisql.write.changes import (
     RowOperation,
     change_schema,
 )
+from hudisql.write.execution.deleted_keys import keeps_file_groups, place_deleted_keys
 from hudisql.write.execution.driver_apply import profile_few_changes, write_few_changes
 from hudisql.write.execution.write_context import WrittenFile
 from hudisql.write.execution.writer_config import WriteOptions
@@ -115,6 +116,8 @@ def _tagged_changes(
     """The rows as changes of stored rows: by the index if it knows their partition, else by a look-up."""
     tagged, left = _tag_by_index(table, newest, tag, deletes=deletes)
     looked_up = tag_few_rows(table, options, left, slices_of_rows(table, paths, left), deletes=deletes)
+    if keeps_file_groups(table, options, "UPSERT"):
+        looked_up = place_deleted_keys(table, looked_up, options, paths)
     return pa.concat_tables([*tagged, looked_up])
 
 

@@ -96,8 +96,8 @@ def assign_buckets(
 ) -> BucketPlan:
     """Assign buckets. `changed` counts rows by (partition path, file id), `new_rows` by partition path.
 
-    `slices` are the latest ones of the affected partitions. Slices with log files get no new rows, and hash
-    buckets of a split partition get only rows with their hash.
+    `slices` are the latest ones of the affected partitions. Slices with log files get none of `new_rows`, and
+    hash buckets of a split partition get only rows with their hash.
     """
     slices = list(slices)
     by_partition: dict[str, list[FileSlice]] = {}

@@ -1,7 +1,7 @@
 """Count changes by file group and partition, and route each to the Spark task of its file slice.
 
 Follows Hudi's `WorkloadProfile` and the partitioning of `UpsertPartitioner`: both are Spark columns and
-joins, so that no row passes through Python before it is written. Knows neither commits nor files.
+joins, and no row passes through Python. Knows neither commits nor files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hudisql.format.schema.spark_schema import quote_name, quote_path
 from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.spark.few_rows import local_frame
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.changes import COMBINED, FILE_GROUP, NEW_ROWS, OPERATION, PARTITION
+from hudisql.write.changes import COMBINED, FILE_GROUP, NEW_ROWS, OPERATION, PARTITION, REMOVALS
 from hudisql.write.execution.partitioner import HASH_RANGE, BucketPlan
 from hudisql.write.execution.write_tasks import BUCKET
 from hudisql.write.index.bucket_index import HASH_BUCKET
@@ -38,14 +38,16 @@ _VALUE: Final = internal_prefix("value")
 class WorkloadProfile:
     """Row counts by file group (partition path, file id), and of new rows by partition values.
 
-    `of_buckets` counts the new rows of a table with a bucket index by partition values and bucket. `combined`
-    is the number of incoming rows that newer rows of their keys replaced.
+    A new row with a chosen file group counts as one of that. `of_buckets` counts the new rows of a table with
+    a bucket index by partition values and bucket. `combined` is the number of incoming rows that newer rows
+    of their keys replaced. `removes` is true if stored rows are deleted or moved.
     """
 
     changed: Mapping[tuple[str, str], int]
     new_rows: Mapping[tuple[object, ...], int]
     of_buckets: Mapping[tuple[tuple[object, ...], int], int] = field(default_factory=dict)
     combined: int = 0
+    removes: bool = False
 
     @property
     def rows(self) -> int:
@@ -61,26 +63,30 @@ def count_changes(changes: DataFrame, table: HudiTable) -> WorkloadProfile:
     from pyspark.sql import functions as sf
 
     columns = [column.name for column in partition_source_columns(changes, table)]
-    is_new = sf.col(OPERATION).isin(*NEW_ROWS)
-    values = [sf.when(is_new, sf.col(quote_name(name))).alias(f"p{n}") for n, name in enumerate(columns)]
+    goes_anywhere = goes_anywhere_column()
+    values = [
+        sf.when(goes_anywhere, sf.col(quote_name(name))).alias(f"p{n}") for n, name in enumerate(columns)
+    ]
     bucket = sf.col(HASH_BUCKET) if HASH_BUCKET in changes.columns else sf.lit(None).cast("int")
     changed: dict[tuple[str, str], int] = {}
     new_rows: dict[tuple[object, ...], int] = defaultdict(int)
     of_buckets: dict[tuple[tuple[object, ...], int], int] = {}
     groups = changes.groupBy(sf.col(PARTITION), sf.col(FILE_GROUP), bucket.alias("b"), *values)
     left_out = sf.sum(COMBINED) if COMBINED in changes.columns else sf.lit(0)
-    combined = 0
-    for row in groups.agg(left_out, sf.count("*")).collect():
+    removed = sf.max(sf.col(OPERATION).isin(*REMOVALS))
+    combined, removes = 0, False
+    for row in groups.agg(removed, left_out, sf.count("*")).collect():
         combined += row[-2] or 0
+        removes |= row[-3]
         if row[1] is not None:
             changed[row[0], row[1]] = row[-1]
             continue
         # One object for all NaNs, so that dictionaries find it.
-        values_of_row = tuple(math.nan if value != value else value for value in row[3:-2])
+        values_of_row = tuple(math.nan if value != value else value for value in row[3:-3])
         new_rows[values_of_row] += row[-1]
         if row[2] is not None:
             of_buckets[values_of_row, row[2]] = row[-1]
-    return WorkloadProfile(changed, dict(new_rows), of_buckets, combined)
+    return WorkloadProfile(changed, dict(new_rows), of_buckets, combined, removes)
 
 
 def route_changes(
@@ -93,21 +99,28 @@ def route_changes(
     """The changes with the number of the bucket each one goes to."""
     from pyspark.sql import functions as sf
 
-    is_new = sf.col(OPERATION).isin(*NEW_ROWS)
+    goes_anywhere = goes_anywhere_column()
     parts = []
     if plan.of_file_group:
         groups = _groups_of_buckets(spark, plan)
-        stored = changes.filter(~is_new).join(
+        stored = changes.filter(~goes_anywhere).join(
             sf.broadcast(groups),
             (sf.col(PARTITION) == sf.col("g_path")) & (sf.col(FILE_GROUP) == sf.col("g_file")),
         )
         parts.append(stored.drop("g_path", "g_file"))
     if plan.of_new_rows:
-        parts.append(_spread(spark, changes.filter(is_new), plan, of_values, table))
+        parts.append(_spread(spark, changes.filter(goes_anywhere), plan, of_values, table))
     routed = parts[0]
     for part in parts[1:]:
         routed = routed.unionByName(part)
     return routed.drop(HASH_BUCKET, GENERATED_PATH, COMBINED)
+
+
+def goes_anywhere_column() -> Column:
+    """True for the new rows without a chosen file group."""
+    from pyspark.sql import functions as sf
+
+    return sf.col(OPERATION).isin(*NEW_ROWS) & sf.col(FILE_GROUP).isNull()
 
 
 def _groups_of_buckets(spark: SparkSession, plan: BucketPlan) -> DataFrame:

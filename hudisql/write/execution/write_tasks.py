@@ -198,18 +198,16 @@ def _append(
         append_changes(write_context.storage, merge, changes, write_context.log_file_config, create_marker)
     )
     milliseconds = round((time.perf_counter() - started) * 1000)
-    combined = changes.num_rows - sum(
-        logged_changes.updated + logged_changes.deleted + logged_changes.moved for logged_changes in logged
-    )
+    combined = changes.num_rows - sum(each.rows + each.deleted + each.moved for each in logged)
     return [
         WrittenFile(
             file_id=merge.file_slice.file_id,
             path=each.path,
             partition_path=task.file_naming.partition_path,
             previous_instant=merge.previous_instant_of_log,
-            rows=each.updated,
+            rows=each.rows,
             bytes=each.bytes,
-            inserted=0,
+            inserted=each.inserted,
             updated=each.updated,
             deleted=each.deleted,
             late_arriving=0,

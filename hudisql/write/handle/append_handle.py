@@ -30,6 +30,7 @@ from hudisql.write.handle.log_file import (
     delete_block,
     write_log_file,
 )
+from hudisql.write.handle.logged_inserts import inserts_hold
 from hudisql.write.handle.merge_handle import MergeTask, deletes_by_event_time, one_change_for_each_row
 from hudisql.write.handle.meta_arrays import meta_arrays_of_new_rows
 from hudisql.write.handle.row_identity import selects_rows
@@ -41,6 +42,8 @@ class LoggedChanges:
 
     path: str
     bytes: int
+    rows: int
+    inserted: int
     updated: int
     deleted: int
     moved: int
@@ -50,23 +53,29 @@ class LoggedChanges:
 def can_append(storage: Storage, task: MergeTask, changes: pa.Table) -> bool:
     """True if a log file has the same effect as a merge.
 
-    New rows are not written to logs. In a table with ordering columns a row that a statement sets to a lower
-    value would lose against an earlier log row, with event-time payloads also against the base row, and with
-    partial updates a NULL would be filled from it: the slice is then merged, as it is for rows that stand for
-    deletes, which Hudi 1.2 would fill. A log record replaces all base rows of its key, so the slice is also
-    merged if a statement selects only some of them. Reads the base file's record keys to check that; raises
-    CorruptTableError, StorageError.
+    New rows are written to logs if these deleted their keys (`inserts_hold`). In a table with ordering
+    columns a row that a statement sets to a lower value would lose against an earlier log row, with
+    event-time payloads also against the base row, and with partial updates a NULL would be filled from it:
+    the slice is then merged, as it is for rows that stand for deletes, which Hudi 1.2 would fill. A log
+    record replaces all base rows of its key, so the slice is also merged if a statement selects only some of
+    them. Reads the base file's record keys to check that; raises CorruptTableError, StorageError.
     """
     operations = changes.column(OPERATION).to_numpy()
-    if np.isin(operations, NEW_ROWS).any():
-        return False
+    is_new = np.isin(operations, NEW_ROWS)
     has_updates = bool((operations == RowOperation.UPDATE).any())
     is_partial = task.merge_mode.partial_update_mode is not None
+    if is_new.any() and (is_partial or changes.column(RECORD_KEY).null_count):
+        return False
     if has_updates and (is_partial or task.event_time_fields or _orders_log_rows(task)):
         return False
     if is_partial and deletes_by_event_time(task, operations, changes).any():
         return False
-    return not (selects_rows(changes) and _repeats_keys(storage, task.file_slice, changes))
+    stored = changes.filter(pa.array(~is_new))
+    if is_new.any():
+        inserts = changes.filter(pa.array(is_new))
+        if not inserts_hold(storage, task, inserts, stored.column(RECORD_KEY)):
+            return False
+    return not (selects_rows(stored) and _repeats_keys(storage, task.file_slice, stored))
 
 
 def _orders_log_rows(task: MergeTask) -> bool:
@@ -113,7 +122,7 @@ def append_changes(
     base_instant = naming.instant(file_slice, file_naming.instant_time)
     first = naming.first_version(file_slice)
     base_file, names = _stored_slice(task)
-    blocks = _encoded_blocks(task, one_change_for_each_row(task, changes), config)
+    blocks = _encoded_blocks(task, _chosen_changes(task, changes), config)
     for version, together in enumerate(_files(blocks, config.max_file_bytes), first):
         create_marker(log_file_name(file_slice.file_id, base_instant, version, file_naming.write_token))
         log_file = write_log_file(
@@ -128,6 +137,8 @@ def append_changes(
         yield LoggedChanges(
             path=log_file.path,
             bytes=log_file.length,
+            rows=sum(block.rows for block in together),
+            inserted=sum(block.inserted for block in together),
             updated=sum(block.updated for block in together),
             deleted=sum(block.deleted for block in together),
             moved=sum(block.moved for block in together),
@@ -140,6 +151,15 @@ def append_changes(
         )
         if task.change_log is not None:
             names += (_name(log_file.path),)
+
+
+def _chosen_changes(task: MergeTask, changes: pa.Table) -> pa.Table:
+    """One change for each stored row, and the new rows."""
+    is_new = np.isin(changes.column(OPERATION).to_numpy(), NEW_ROWS)
+    if not is_new.any():
+        return one_change_for_each_row(task, changes)
+    stored = one_change_for_each_row(task, changes.filter(pa.array(~is_new)))
+    return pa.concat_tables([stored, changes.filter(pa.array(is_new))])
 
 
 def _stored_slice(task: MergeTask) -> tuple[str, tuple[str, ...]]:
@@ -161,6 +181,8 @@ def _name(path: str) -> str:
 @dataclass(frozen=True, slots=True)
 class _EncodedBlock:
     block: LogBlock
+    rows: int = 0
+    inserted: int = 0
     updated: int = 0
     deleted: int = 0
     moved: int = 0
@@ -175,10 +197,18 @@ def _encoded_blocks(task: MergeTask, chosen: pa.Table, config: LogFileConfig) ->
     removes &= ~deletes_by_event_time(task, operations, chosen)
     if not removes.all():
         rows = _log_rows(task, chosen.filter(pa.array(~removes)))
+        of_rows, start = operations[~removes], 0
         for block, count in data_blocks(
             rows, task.schema, task.avro_schema, file_naming.instant_time, config
         ):
-            yield _EncodedBlock(block, updated=count)
+            of_block = of_rows[start : start + count]
+            start += count
+            yield _EncodedBlock(
+                block,
+                rows=count,
+                inserted=int((of_block == RowOperation.INSERT).sum()),
+                updated=int((~np.isin(of_block, NEW_ROWS)).sum()),
+            )
     if removes.any():
         keys = chosen.column(RECORD_KEY).combine_chunks().filter(pa.array(removes))
         yield _EncodedBlock(

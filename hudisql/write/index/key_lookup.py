@@ -40,6 +40,7 @@ from hudisql.write.index.bucket_index import groups_of_buckets, keys_by_bucket, 
 from hudisql.write.index.record_index import IndexKind, RecordIndex
 from hudisql.write.index.slice_key_lookup import (
     SliceLookup,
+    base_file_lookup,
     find_keys,
     read_keys,
 )
@@ -87,9 +88,7 @@ def locate_keys(
     UnsupportedTableError if the table does not have the index.
     """
     sizes, combined = _sizes_by_partition(keyed)
-    keys = sum(count for count, _ in sizes.values())
-    length = sum(length for _, length in sizes.values())
-    is_small = keys <= _MOST_KEYS_SENT and length <= _MOST_BYTES_SENT
+    is_small = _is_small(sizes)
     if index.kind in (IndexKind.RECORD_INDEX, IndexKind.RECORD_LEVEL_INDEX) and is_small:
         located = _located_by_record_index(spark, table, keyed, index, columns)
         if located is not None:
@@ -100,6 +99,28 @@ def locate_keys(
     prunes_slices = index.prunes_by_footer or index.buckets is not None
     sent_keys = _collect_keys(table, keyed, index) if prunes_slices and is_small else None
     return _stored_rows(spark, table.storage, lookups, columns, index, sent_keys), combined
+
+
+def locate_in_base_files(
+    spark: SparkSession, table: HudiTable, keyed: CachedRows, slices: Sequence[FileSlice]
+) -> DataFrame:
+    """The locations of the incoming keys in the base files of these slices, as `locate_keys` gives them.
+
+    Footers exclude keys first. `keyed` may have keys several times.
+    """
+    sizes, _ = _sizes_by_partition(keyed)
+    largest_first = sorted(slices, key=attrgetter("base_length"), reverse=True)
+    lookups = [base_file_lookup(each) for each in largest_first]
+    by_footer = RecordIndex(IndexKind.BLOOM)
+    sent = _collect_keys(table, keyed, by_footer) if _is_small(sizes) else None
+    return _stored_rows(spark, table.storage, lookups, pa.schema([]), by_footer, sent)
+
+
+def _is_small(sizes: Mapping[str, tuple[int, int]]) -> bool:
+    """True if the keys of these numbers and bytes are sent to the tasks."""
+    keys = sum(count for count, _ in sizes.values())
+    length = sum(length for _, length in sizes.values())
+    return keys <= _MOST_KEYS_SENT and length <= _MOST_BYTES_SENT
 
 
 def _sizes_by_partition(keyed: CachedRows) -> tuple[dict[str, tuple[int, int]], int]:

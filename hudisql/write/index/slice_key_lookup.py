@@ -36,6 +36,11 @@ class SliceLookup:
     log_merge_config: LogMergeConfig | None = None
 
 
+def base_file_lookup(file_slice: FileSlice) -> SliceLookup:
+    """The search for keys that the slice's base file has, deleted by log files or not."""
+    return SliceLookup(replace(file_slice, external_file=None, log_files=()))
+
+
 @dataclass(frozen=True, slots=True)
 class KeyFooterValues:
     """The record keys in a base file's footer; missing parts are None."""
