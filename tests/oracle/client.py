@@ -39,11 +39,13 @@ WRITE_DEFAULTS: Mapping[str, Mapping[str, str]] = {
 BY_METADATA: Mapping[str, str] = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
 BY_LISTING: Mapping[str, str] = dict.fromkeys(BY_METADATA, "false")
 # For tests only: a JVM that lives for minutes takes a quarter less CPU without the second compiler and G1,
-# and with room for its classes and young objects from the start. Hudi's bloom index by metadata tables sends
+# and with room for its classes and young objects from the start. The 48 MB that it reserves for code are full
+# after half an hour, and Java then removes code all the time. Hudi's bloom index by metadata tables sends
 # locks to tasks, which Spark's own options do not open.
 SHORT_LIVED_JAVA: Mapping[str, str] = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
-    "-Xmn256m -XX:MetaspaceSize=256m --add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED"
+    "-Xmn256m -XX:MetaspaceSize=256m -XX:ReservedCodeCacheSize=240m "
+    "--add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED"
 }
 # What Hudi's own quick start asks for.
 HUDI_SETTINGS: Mapping[str, str] = {
