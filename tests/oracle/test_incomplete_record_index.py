@@ -111,10 +111,8 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("hudi", "version", "table_type", "index"),
-    [pytest.param(*case, marks=[pytest.mark.soak] if number else []) for number, case in enumerate(CASES)],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize(("hudi", "version", "table_type", "index"), CASES)
 def test_rows_whose_keys_hudi_leaves_out_are_found_and_indexed(
     session: Any,
     request: pytest.FixtureRequest,
@@ -144,8 +142,7 @@ def test_rows_whose_keys_hudi_leaves_out_are_found_and_indexed(
         setting(session, "hoodie.index.type", own),
         setting(session, "hoodie.bucket.index.num.buckets", "1"),
     ):
-        is_in_ci = (hudi, version, table_type, index) == CASES[0]
-        for number, statement in enumerate(statements[:2] if is_in_ci else statements):
+        for number, statement in enumerate(statements):
             again = range(10 * number + 1, 10 * number + 4)
             table.theirs(again, "gone", "delete")
             table.theirs(again, "again")

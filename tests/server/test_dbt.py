@@ -113,6 +113,7 @@ def project(server: ThriftServer, session: Any, tmp_path: Path) -> Iterator[Path
         session.sql(f"DROP DATABASE {database}")
 
 
+@pytest.mark.soak
 def test_a_project_is_built_twice_and_all_its_tables_hold_what_dbt_means(session: Any, project: Path) -> None:
     build(project, 0)
     build(project, 5)

@@ -89,13 +89,13 @@ def _merge(*rows: tuple[str, int | None, str], on: str = "t.id = s.id") -> str:
 
 
 @pytest.mark.parametrize(
-    ("ordering", "seq", "files"),
+    ("ordering", "seq", "files", "is_by_tasks"),
     [
-        (COMMIT_TIME, 1, 0),
-        (EVENT_TIME, 10, 0),
+        (COMMIT_TIME, 1, 0, False),
+        (EVENT_TIME, 10, 0, True),
         # The row in the base file would be newer for readers of the log.
-        (EVENT_TIME, 9, 1),
-        (EVENT_TIME, None, 1),
+        (EVENT_TIME, 9, 1, False),
+        (EVENT_TIME, None, 1, True),
     ],
 )
 def test_a_row_of_a_deleted_key_is_appended_to_the_log_unless_it_would_lose_there(
