@@ -40,7 +40,7 @@ BY_METADATA: Mapping[str, str] = {"hoodie.metadata.enable": "true", "hoodie.enab
 BY_LISTING: Mapping[str, str] = dict.fromkeys(BY_METADATA, "false")
 # For tests only: a JVM that lives for minutes takes a quarter less CPU without the second compiler and G1,
 # and with room for its classes and young objects from the start. The 48 MB that it reserves for code are full
-# after half an hour, and Java then removes code all the time. Hudi's bloom index by metadata tables sends
+# after ten minutes, and Java then removes code all the time. Hudi's bloom index by metadata tables sends
 # locks to tasks, which Spark's own options do not open.
 SHORT_LIVED_JAVA: Mapping[str, str] = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "

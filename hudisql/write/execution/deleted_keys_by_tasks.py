@@ -32,6 +32,7 @@ from hudisql.write.index.key_lookup import (
     STORED_PARTITION,
     locate_in_base_files,
 )
+from hudisql.write.keygen.generated_paths import key_and_path_columns
 from hudisql.write.keygen.partition_paths import PartitionPaths
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ def place_deleted_keys_by_tasks(
     if not slices and not counted.removes:
         return None
     new = changes.filter(goes_anywhere_column())
-    keys = with_record_keys(table, new.select(_key_columns(table, options, paths)), options)
+    columns = key_and_path_columns(table, options.key_generator)
+    keys = with_record_keys(table, new.select([quote_name(field.name) for field in columns]), options)
     keyed = cache_many_rows(keys.select(RECORD_KEY, PARTITION, sf.lit(0).cast("bigint").alias(COMBINED)))
     resources.callback(keyed.release)
     found = changes.filter(sf.col(OPERATION).isin(*REMOVALS)).select(
@@ -95,15 +97,7 @@ def place_deleted_keys_by_tasks(
     if located.frame.isEmpty():
         return None
     rows = with_record_keys(table, new.drop(*LOCATION.names), options)
-    columns = [sf.col(_STORED.get(name, quote_name(name))).alias(name) for name in changes.columns]
-    placed = cache_many_rows(rows.join(located.frame, place, "left").select(*columns))
+    places = [sf.col(_STORED.get(name, quote_name(name))).alias(name) for name in changes.columns]
+    placed = cache_many_rows(rows.join(located.frame, place, "left").select(*places))
     resources.callback(placed.release)
     return changes.filter(~goes_anywhere_column()).unionByName(placed.frame)
-
-
-def _key_columns(table: HudiTable, options: WriteOptions, paths: PartitionPaths) -> list[str]:
-    """The columns that a row's record key and partition path are made of."""
-    generator = options.key_generator
-    sources = paths.names if generator is None else tuple(name for name, _ in generator.fields)
-    wanted = {name.split(".")[0].lower() for name in (*table.properties.record_key_fields, *sources)}
-    return [quote_name(name) for name in table.schema.names if name.lower() in wanted]

@@ -19,8 +19,7 @@ from hudisql.format.paths.file_names import log_file_name
 from hudisql.format.schema import meta_columns
 from hudisql.format.timeline.commit_metadata import LogWriteStat
 from hudisql.read.files.conform import batch_of
-from hudisql.read.files.predicates import And, Comparison
-from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
+from hudisql.read.slice.slice_reader import SliceRead
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KEY, RowOperation
@@ -30,7 +29,7 @@ from hudisql.write.handle.log_file import (
     delete_block,
     write_log_file,
 )
-from hudisql.write.handle.logged_inserts import inserts_hold
+from hudisql.write.handle.logged_inserts import KEY_SCHEMA, base_rows_of_keys, inserts_hold
 from hudisql.write.handle.merge_handle import MergeTask, deletes_by_event_time, one_change_for_each_row
 from hudisql.write.handle.meta_arrays import meta_arrays_of_new_rows
 from hudisql.write.handle.row_identity import selects_rows
@@ -70,11 +69,9 @@ def can_append(storage: Storage, task: MergeTask, changes: pa.Table) -> bool:
         return False
     if is_partial and deletes_by_event_time(task, operations, changes).any():
         return False
-    stored = changes.filter(pa.array(~is_new))
-    if is_new.any():
-        inserts = changes.filter(pa.array(is_new))
-        if not inserts_hold(storage, task, inserts, stored.column(RECORD_KEY)):
-            return False
+    stored, new = _stored_and_new(changes)
+    if new.num_rows and not inserts_hold(storage, task, new, stored.column(RECORD_KEY)):
+        return False
     return not (selects_rows(stored) and _repeats_keys(storage, task.file_slice, stored))
 
 
@@ -91,15 +88,10 @@ def _repeats_keys(storage: Storage, file_slice: FileSlice, changes: pa.Table) ->
     if file_slice.base_file is None:
         return False
     keys = pc.unique(changes.column(RECORD_KEY))
-    key = (meta_columns.RECORD_KEY,)
-    bounds = pc.min_max(keys).as_py()
-    between = And((Comparison(key, ">=", bounds["min"]), Comparison(key, "<=", bounds["max"])))
-    schema = pa.schema([meta_columns.META_SCHEMA.field(meta_columns.RECORD_KEY)])
-    own_file = replace(file_slice, external_file=None, log_files=())
     met = np.zeros(len(keys), dtype=np.int64)
-    for batch in read_file_slice(storage, SliceRead(own_file, schema, predicate=between)):
-        found = pc.index_in(batch.column(0), value_set=keys).drop_null()
-        met += np.bincount(found.to_numpy(), minlength=len(keys))
+    own_file = replace(file_slice, external_file=None)
+    for found, _ in base_rows_of_keys(storage, SliceRead(own_file, KEY_SCHEMA), keys):
+        met += np.bincount(found, minlength=len(keys))
         if (met > 1).any():
             return True
     return False
@@ -155,11 +147,16 @@ def append_changes(
 
 def _chosen_changes(task: MergeTask, changes: pa.Table) -> pa.Table:
     """One change for each stored row, and the new rows."""
+    stored, new = _stored_and_new(changes)
+    return pa.concat_tables([one_change_for_each_row(task, stored), new])
+
+
+def _stored_and_new(changes: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The changes of stored rows, and the new rows."""
     is_new = np.isin(changes.column(OPERATION).to_numpy(), NEW_ROWS)
     if not is_new.any():
-        return one_change_for_each_row(task, changes)
-    stored = one_change_for_each_row(task, changes.filter(pa.array(~is_new)))
-    return pa.concat_tables([stored, changes.filter(pa.array(is_new))])
+        return changes, changes.slice(0, 0)
+    return changes.filter(pa.array(~is_new)), changes.filter(pa.array(is_new))
 
 
 def _stored_slice(task: MergeTask) -> tuple[str, tuple[str, ...]]:

@@ -6,8 +6,9 @@ against older records of its key. Works on Arrow tables inside one task.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,8 @@ from hudisql.storage import Storage
 from hudisql.write.changes import RECORD_KEY as KEY_OF_CHANGE
 from hudisql.write.handle.merge_handle import MergeTask
 
-_KEY = META_SCHEMA.field(RECORD_KEY)
+KEY_SCHEMA: Final = pa.schema([META_SCHEMA.field(RECORD_KEY)])
+"""The record key alone."""
 
 
 def inserts_hold(storage: Storage, task: MergeTask, inserts: pa.Table, other_keys: pa.ChunkedArray) -> bool:
@@ -59,7 +61,7 @@ def _holds_in_log(
     values: Sequence[pa.Array],
 ) -> bool:
     """True if the log files delete all keys, by records that give way to rows with these values."""
-    records = read_log_records(storage, task.file_slice, config, pa.schema([_KEY]))
+    records = read_log_records(storage, task.file_slice, config, KEY_SCHEMA)
     found = pc.index_in(keys, value_set=records.keys)
     if found.null_count:
         return False
@@ -83,26 +85,37 @@ def _holds_over_base(
     values: Sequence[pa.Array],
 ) -> bool:
     """True if the base file has no key twice, and no row that is newer by these values."""
-    bounds = pc.min_max(keys).as_py()
-    between = And(
-        (Comparison((RECORD_KEY,), ">=", bounds["min"]), Comparison((RECORD_KEY,), "<=", bounds["max"]))
-    )
     fields = mode.ordering_fields if mode.keeps_newer_base_rows else ()
     file_slice = task.file_slice
-    external_file = file_slice.external_file if fields else None
-    base = replace(file_slice, external_file=external_file, log_files=())
     read = SliceRead(
-        base, pa.schema([_KEY, *fields]), task.partition_values, calendars=task.calendars, predicate=between
+        file_slice if fields else replace(file_slice, external_file=None),
+        pa.schema([*KEY_SCHEMA, *fields]),
+        task.partition_values,
+        calendars=task.calendars,
     )
     met = np.zeros(len(keys), np.int64)
-    for batch in read_file_slice(storage, read):
-        number = pc.index_in(batch.column(0), value_set=keys)
-        rows, at = pc.indices_nonzero(number.is_valid()), number.drop_null()
-        np.add.at(met, at.to_numpy(), 1)
-        stored = [column.take(rows) for column in batch.columns[1:]]
-        if fields and _stay(mode, stored, [column.take(at) for column in values]).any():
+    for found, rows in base_rows_of_keys(storage, read, keys):
+        met += np.bincount(found, minlength=len(keys))
+        incoming = [column.take(pa.array(found)) for column in values]
+        if fields and _stay(mode, rows.columns[1:], incoming).any():
             return False
     return not (met > 1).any()
+
+
+def base_rows_of_keys(
+    storage: Storage, read: SliceRead, keys: pa.StringArray
+) -> Iterator[tuple[npt.NDArray[np.int64], pa.RecordBatch]]:
+    """The base file's rows of these keys, batch by batch, each with the number of its key.
+
+    `read` names the slice, whose log files are left out, and the columns, the record key first. Raises
+    CorruptTableError, StorageError.
+    """
+    bounds, key = pc.min_max(keys).as_py(), (RECORD_KEY,)
+    between = And((Comparison(key, ">=", bounds["min"]), Comparison(key, "<=", bounds["max"])))
+    base = replace(read.file_slice, log_files=())
+    for batch in read_file_slice(storage, replace(read, file_slice=base, predicate=between)):
+        number = pc.index_in(batch.column(0), value_set=keys)
+        yield number.drop_null().to_numpy(), batch.filter(number.is_valid())
 
 
 def _stay(

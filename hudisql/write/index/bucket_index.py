@@ -28,6 +28,7 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import NEW_ROWS, OPERATION
 from hudisql.write.index.hash_rings import HashRings, has_rings, hash_rings
 from hudisql.write.index.record_index import HashBuckets
+from hudisql.write.keygen.generated_paths import key_and_path_columns
 from hudisql.write.keygen.key_generator import KeyGenerator
 from hudisql.write.keygen.partition_paths import PartitionPaths
 
@@ -74,8 +75,6 @@ def bucket_column(
     paths = PartitionPaths(table, generator)
     rings, version = _rings(table, buckets), table.version
     fields = table.properties.record_key_fields
-    sources = paths.names if generator is None else tuple(name for name, _ in generator.fields)
-    names = {name.split(".")[0].lower() for name in (*fields, *sources)}
 
     def bucket_of(batch: pa.RecordBatch) -> pa.Array:
         try:
@@ -89,7 +88,7 @@ def bucket_column(
         numbers = bucket_of(batch.filter(is_new))
         return pc.replace_with_mask(pa.nulls(batch.num_rows, pa.int32()), is_new, numbers)
 
-    columns = [field for field in table.schema if field.name.lower() in names]
+    columns = key_and_path_columns(table, generator)
     if not of_changes:
         return arrow_column(bucket_of, "int", columns)
     return arrow_column(bucket_of_new, "int", [pa.field(OPERATION, pa.int8()), *columns])

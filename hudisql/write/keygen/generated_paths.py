@@ -46,6 +46,16 @@ def path_column(table: HudiTable, generator: KeyGenerator) -> Column:
     return arrow_column(path_of, "string", fields)
 
 
+def key_and_path_columns(table: HudiTable, generator: KeyGenerator | None) -> list[pa.Field]:
+    """The table's columns that the record key and the partition path of a row are made of."""
+    if generator is None:
+        sources = [column.name for column in table.partition_columns]
+    else:
+        sources = [name for name, _ in generator.fields]
+    wanted = {name.split(".")[0].lower() for name in (*table.properties.record_key_fields, *sources)}
+    return [field for field in table.schema if field.name.lower() in wanted]
+
+
 def partition_source_columns(changes: DataFrame, table: HudiTable) -> Sequence[pa.Field]:
     """The columns that determine the partition of a new row."""
     if GENERATED_PATH in changes.columns:
