@@ -34,8 +34,8 @@ from hudisql.write.index.bucket_index import check_bucket_index_declared
 from hudisql.write.keygen.new_row_keys import effective_operation
 from hudisql.write.keygen.partition_paths import PartitionPaths
 from hudisql.write.overwrite import Overwrite
-from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
+from hudisql.write.transaction.writable_tables import check_writable
 from pyspark_hudisql.metastore_sync import SyncTarget, sync_target
 from pyspark_hudisql.new_tables import make_missing_table, remove_made_table
 

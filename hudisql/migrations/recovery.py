@@ -25,7 +25,7 @@ from hudisql.sql.text.script import ScriptStatement
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.timeline.archived_timeline import read_archived_entries
 from hudisql.table.timeline.instant_files import read_extra_metadata
-from hudisql.write.transaction.commit import roll_back_failed_writes
+from hudisql.write.transaction.failed_writes import roll_back_failed_writes
 
 if TYPE_CHECKING:
     from hudisql.context import Context

@@ -25,8 +25,8 @@ from hudisql.table.timeline.requested_plans import is_clustering, planned_file_g
 from hudisql.write.index.hash_rings import remove_rings
 from hudisql.write.metadata_table.metadata_commit import undo_deltacommit
 from hudisql.write.metadata_table.unkept_metadata_table import drop_unless_kept, has_unkept
-from hudisql.write.transaction.commit import request_instant, roll_back_failed_writes
 from hudisql.write.transaction.concurrency import Concurrency
+from hudisql.write.transaction.failed_writes import roll_back_failed_writes
 from hudisql.write.transaction.heartbeat import (
     Heartbeat,
     delete_heartbeat,
@@ -34,6 +34,7 @@ from hudisql.write.transaction.heartbeat import (
     is_alive,
     start_heartbeat,
 )
+from hudisql.write.transaction.instant_request import request_instant
 from hudisql.write.transaction.markers import delete_markers
 from hudisql.write.transaction.pending_rollbacks import check_not_restored, pending_rollbacks
 from hudisql.write.transaction.schema_versions import check_keeps_ids

@@ -21,8 +21,9 @@ from hudisql.services.rollback.savepoint import create_savepoint, delete_savepoi
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties import written_versions
 from hudisql.table.properties.written_versions import ARCHIVE, COMMITS, SERVICES
-from hudisql.write.transaction.commit import begin_commit, request_instant
+from hudisql.write.transaction.commit import begin_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
+from hudisql.write.transaction.instant_request import request_instant
 from hudisql.write.transaction.instant_rollback import roll_back_instant
 from tests.opened import open_at
 from tests.sources import fingerprint

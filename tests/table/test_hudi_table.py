@@ -10,7 +10,7 @@ from hudisql.errors import CorruptTableError, NoSuchTableError, UnsupportedTable
 from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import find_table_root, open_table
-from hudisql.write.transaction.commit import check_writable
+from hudisql.write.transaction.writable_tables import check_writable
 
 VERSION_6 = [
     "cow_bootstrap_meta",

@@ -70,7 +70,7 @@ def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[
     from hudisql.ingest.declaration import DEAD_LETTER, PUSH, REFUSE, IngestDeclaration
     from hudisql.service_process.ingest.declaration_changes import store_declaration
     from hudisql.service_process.ingest.declared_table import check_ingestible, check_splittable
-    from hudisql.write.transaction.commit import check_writable
+    from hudisql.write.transaction.writable_tables import check_writable
 
     values = {
         field.name: getattr(arguments, field.name)

@@ -79,7 +79,7 @@ def table_to_index(call: TableCall) -> Iterator[HudiTable]:
     """
     from hudisql.services.planned_run import prepare_to_plan
     from hudisql.table.properties.virtual_keys import refuse_virtual_keys
-    from hudisql.write.transaction.commit import check_writable
+    from hudisql.write.transaction.writable_tables import check_writable
 
     check_writable(call.table, "UPSERT")
     refuse_virtual_keys(call.table, "make a metadata table or an index")

@@ -75,7 +75,7 @@ def repair_add_partition_meta(
     """
     from hudisql.table.partitions.listed_partitions import list_data_directories, list_partition_paths
     from hudisql.table.properties.written_versions import ANY_CHANGE
-    from hudisql.write.transaction.commit import check_writable
+    from hudisql.write.transaction.writable_tables import check_writable
 
     call = open_table_call(context, arguments.table)
     table = call.table
@@ -160,8 +160,8 @@ def repair_corrupted_clean_files(
     context: Context, arguments: RepairCleanFilesArguments
 ) -> Iterable[RepairCleanFilesRow]:
     """One row. Raises NoSuchTableError, UnsupportedTableError, TableLockedError, StorageError."""
-    from hudisql.write.transaction.commit import check_writable
     from hudisql.write.transaction.instant_rollback import remove_pending
+    from hudisql.write.transaction.writable_tables import check_writable
 
     call = open_table_call(context, arguments.table)
     if arguments.dry_run:
@@ -263,7 +263,7 @@ def _replace_properties(table: HudiTable, new: Mapping[str, str]) -> None:
     from hudisql.services.rollback.rollback_action import check_nobody_writes
     from hudisql.table.metadata_table.kept_metadata_table import find_kept
     from hudisql.table.properties.table_configuration import record_statistics, update_table_properties
-    from hudisql.write.transaction.commit import check_writable
+    from hudisql.write.transaction.writable_tables import check_writable
 
     table = table.reopened()
     check_writable(table)

@@ -33,10 +33,10 @@ from hudisql.table.timeline.archived_timeline import list_archive_files
 from hudisql.table.timeline.completion_times import instant_time_of_millis
 from hudisql.table.timeline.instant_files import read_instants
 from hudisql.write.metadata_table.unkept_metadata_table import drop_unless_kept, has_unkept
-from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.markers import delete_markers, marked_instants
 from hudisql.write.transaction.pending_rollbacks import reopened_under_lock
+from hudisql.write.transaction.writable_tables import check_writable
 
 _MERGE_PLAN = "mergeArchivePlan"
 

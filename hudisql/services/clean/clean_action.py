@@ -42,12 +42,9 @@ from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.timeline.savepoint_files import savepointed_files
 from hudisql.write.metadata_table.metadata_commit import write_clean
 from hudisql.write.metadata_table.unkept_metadata_table import drop_unless_kept, has_unkept
-from hudisql.write.transaction.commit import (
-    check_writable,
-    request_instant,
-    roll_back_failed_writes,
-)
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
+from hudisql.write.transaction.failed_writes import roll_back_failed_writes
+from hudisql.write.transaction.instant_request import request_instant
 from hudisql.write.transaction.instant_rollback import complete_interrupted_undoings, remove_pending
 from hudisql.write.transaction.pending_rollbacks import (
     check_not_restored,
@@ -55,6 +52,7 @@ from hudisql.write.transaction.pending_rollbacks import (
     reopened_under_lock,
 )
 from hudisql.write.transaction.timeline_files import completed_instant, timeline_files
+from hudisql.write.transaction.writable_tables import check_writable
 
 _AT_ONCE: Final = 1000
 _MOST_REMEMBERED: Final = 10_000

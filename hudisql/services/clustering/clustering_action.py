@@ -99,12 +99,9 @@ from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.bucket_index import check_bucket_index_declared
 from hudisql.write.index.hash_rings import HashRings, store_ring
 from hudisql.write.index.record_index import HashBuckets, IndexKind, RecordIndex
-from hudisql.write.transaction.commit import (
-    OpenCommit,
-    check_writable,
-    publish_commit,
-)
+from hudisql.write.transaction.commit import OpenCommit, publish_commit
 from hudisql.write.transaction.pending_rollbacks import reopened_under_lock
+from hudisql.write.transaction.writable_tables import check_writable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -69,13 +69,10 @@ from hudisql.write.execution.commit_files import write_stat
 from hudisql.write.execution.rewrite import rewrite_slices
 from hudisql.write.execution.write_context import WrittenFile
 from hudisql.write.execution.writer_config import WriteOptions
-from hudisql.write.transaction.commit import (
-    OpenCommit,
-    check_writable,
-    publish_commit,
-)
+from hudisql.write.transaction.commit import OpenCommit, publish_commit
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.pending_rollbacks import reopened_under_lock
+from hudisql.write.transaction.writable_tables import check_writable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

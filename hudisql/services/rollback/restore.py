@@ -38,9 +38,10 @@ from hudisql.table.properties.table_configuration import drop_metadata_table
 from hudisql.table.timeline.archived_timeline import commits_in_archive
 from hudisql.table.timeline.completion_times import completion_times
 from hudisql.table.timeline.requested_plans import is_clustering
-from hudisql.write.transaction.commit import check_writable, request_instant, roll_back_failed_writes
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
+from hudisql.write.transaction.failed_writes import roll_back_failed_writes
 from hudisql.write.transaction.heartbeat import delete_heartbeat, is_alive
+from hudisql.write.transaction.instant_request import request_instant
 from hudisql.write.transaction.instant_rollback import roll_back_instant
 from hudisql.write.transaction.lock import HeldLock
 from hudisql.write.transaction.pending_rollbacks import pending_rollbacks
@@ -50,6 +51,7 @@ from hudisql.write.transaction.timeline_payloads import (
     parse_restore_plan,
     render_restore_metadata,
 )
+from hudisql.write.transaction.writable_tables import check_writable
 
 _SHOWN: Final = 3
 

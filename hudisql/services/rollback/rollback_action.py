@@ -35,11 +35,12 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.table_configuration import drop_metadata_table
 from hudisql.table.timeline.archived_timeline import archived_commits, commits_in_archive
 from hudisql.table.timeline.requested_plans import is_clustering, planned_file_groups
-from hudisql.write.transaction.commit import check_writable, roll_back_failed_writes
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
 from hudisql.write.transaction.conflicts import touched_file_groups
+from hudisql.write.transaction.failed_writes import roll_back_failed_writes
 from hudisql.write.transaction.instant_rollback import roll_back_instant
 from hudisql.write.transaction.pending_rollbacks import pending_rollbacks, reopened_under_lock
+from hudisql.write.transaction.writable_tables import check_writable
 
 _SHOWN: Final = 3
 

@@ -49,10 +49,10 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.timeline.requested_plans import is_clustering
 from hudisql.write.metadata_table.unkept_metadata_table import has_unkept
-from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
 from hudisql.write.transaction.dead_writers import has_expired, is_silent
 from hudisql.write.transaction.pending_rollbacks import check_not_restored, rollbacks_of_failed_writes
+from hudisql.write.transaction.writable_tables import check_writable
 
 _MS_PER_HOUR: Final = 3_600_000
 

@@ -28,8 +28,8 @@ from hudisql.services.compaction.compaction_action import (
 from hudisql.services.schedule.due_services import Service, runnable_plans, service_states
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.writer_config import WriteOptions
-from hudisql.write.transaction.commit import roll_back_failed_writes
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
+from hudisql.write.transaction.failed_writes import roll_back_failed_writes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

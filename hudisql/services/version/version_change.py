@@ -48,9 +48,10 @@ from hudisql.table.timeline.archived_timeline import list_archive_files
 from hudisql.table.timeline.requested_plans import is_clustering
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.key_encoding import uses_complex_key_encoding
-from hudisql.write.transaction.commit import check_writable, roll_back_failed_writes
 from hudisql.write.transaction.concurrency import Concurrency
+from hudisql.write.transaction.failed_writes import roll_back_failed_writes
 from hudisql.write.transaction.pending_rollbacks import check_not_restored
+from hudisql.write.transaction.writable_tables import check_writable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

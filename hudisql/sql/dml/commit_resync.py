@@ -12,7 +12,7 @@ from hudisql.sql.dml.after_commit import after_commit, warn_if_metadata_table_dr
 from hudisql.sql.dml.statement_scope import StatementScope
 from hudisql.table.properties.written_versions import ANY_CHANGE
 from hudisql.write.execution.commit_files import WriteResult
-from hudisql.write.transaction.commit import check_writable
+from hudisql.write.transaction.writable_tables import check_writable
 
 
 def lift_partitions(scope: StatementScope, paths: Collection[str]) -> WriteResult:

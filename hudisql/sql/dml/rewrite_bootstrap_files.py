@@ -69,7 +69,7 @@ def rewrite_bootstrap_files(
     from hudisql.table.properties.written_versions import ANY_CHANGE
     from hudisql.write.execution.commit_files import WriteResult
     from hudisql.write.execution.rewrite import rewrite_bootstrapped_slices
-    from hudisql.write.transaction.commit import check_writable
+    from hudisql.write.transaction.writable_tables import check_writable
 
     entry = find_entry(context, arguments.table)
     check_changeable(entry, "CALL rewrite_bootstrap_files")

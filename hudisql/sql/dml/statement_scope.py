@@ -21,7 +21,7 @@ from hudisql.sql.query.target_table import open_hudi_entry
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.written_versions import ANY_CHANGE
 from hudisql.write.execution.writer_config import WriteOptions
-from hudisql.write.transaction.commit import check_writable
+from hudisql.write.transaction.writable_tables import check_writable
 
 if TYPE_CHECKING:
     from hudisql.context import Context

@@ -8,8 +8,6 @@ contents of data files.
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable, Collection
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -19,69 +17,39 @@ import pyarrow as pa
 
 from hudisql.errors import (
     CorruptTableError,
-    PathExistsError,
     StorageError,
     TableLockedError,
     UnsupportedTableError,
     WriteConflictError,
 )
 from hudisql.format.paths.file_names import FileGroup
-from hudisql.format.payload_classes import payload_rule
 from hudisql.format.table_properties import read_table_properties
-from hudisql.format.timeline.active_timeline import Timeline, timeline_file_names
+from hudisql.format.timeline.active_timeline import Timeline
 from hudisql.format.timeline.commit_metadata import CommitMetadata
-from hudisql.format.timeline.instant import (
-    COMMIT,
-    COMMIT_ACTIONS,
-    DELTA_COMMIT,
-    REPLACE_COMMIT,
-    WRITE_ACTIONS,
-    Instant,
-    InstantState,
-    new_instant_time,
-)
+from hudisql.format.timeline.instant import COMMIT, DELTA_COMMIT, REPLACE_COMMIT, Instant, InstantState
 from hudisql.format.timeline.timeline_layout import METADATA_TABLE_NAME, SCHEMA_NAME
 from hudisql.table.files.committed_slices import listing_after_commit
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.registered_partitions import refuse_registered
-from hudisql.table.properties.dropped_columns import unwritten_dropped_columns
 from hudisql.table.properties.table_configuration import (
     names_metadata_table,
     record_statistics,
     reopened_with_entries,
 )
-from hudisql.table.properties.timeline_clock import now_on_timeline
-from hudisql.table.properties.virtual_keys import unwritten_rows
-from hudisql.table.properties.written_versions import check_written, unwritten_rule
-from hudisql.table.timeline.requested_plans import is_clustering
-from hudisql.write.keygen.timestamp_directories import unwritten_timestamps
 from hudisql.write.metadata_table.metadata_commit import prepare_commit, write_commit
 from hudisql.write.metadata_table.metadata_compaction import prepare_metadata_table
-from hudisql.write.transaction.commit_annotations import annotated_content, record_commit
+from hudisql.write.transaction.commit_annotations import annotated, record_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
-from hudisql.write.transaction.conflicts import (
-    check_no_commit,
-    check_no_conflict,
-    touched_file_groups,
-)
+from hudisql.write.transaction.conflicts import check_no_commit, check_no_conflict, touched_file_groups
 from hudisql.write.transaction.dead_writers import delete_stale_files
-from hudisql.write.transaction.heartbeat import (
-    Heartbeat,
-    delete_heartbeat,
-    heartbeat_path,
-    is_alive,
-    start_heartbeat,
-    stop_heartbeat,
-)
+from hudisql.write.transaction.failed_writes import has_live_writer, roll_back_failed_writes
+from hudisql.write.transaction.heartbeat import Heartbeat, stop_heartbeat
+from hudisql.write.transaction.instant_request import request_instant
 from hudisql.write.transaction.instant_rollback import remove_pending, roll_back_instant
 from hudisql.write.transaction.late_conflicts import rolled_back_error, withdraw_if_in_conflict
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.markers import delete_markers
-from hudisql.write.transaction.pending_rollbacks import (
-    check_not_restored,
-    pending_rollbacks,
-    rollbacks_of_failed_writes,
-)
+from hudisql.write.transaction.pending_rollbacks import check_not_restored, pending_rollbacks
 from hudisql.write.transaction.pending_table_services import check_not_clustered
 from hudisql.write.transaction.rows_checkpoint import CommitCheckpoint
 from hudisql.write.transaction.schema_versions import (
@@ -92,14 +60,9 @@ from hudisql.write.transaction.schema_versions import (
 )
 from hudisql.write.transaction.timeline_files import completed_path, timeline_files
 from hudisql.write.transaction.timeline_payloads import render_requested_replace
-from hudisql.write.transaction.uncommitted_files import (
-    delete_late_files,
-    delete_unnamed_files,
-    named_files,
-)
+from hudisql.write.transaction.uncommitted_files import delete_late_files, delete_unnamed_files, named_files
+from hudisql.write.transaction.writable_tables import check_writable
 
-_ATTEMPTS: Final = 100
-_MOST_SECONDS_APART: Final = 0.02
 # A failing writer retries the lock only a few times: the next writer can roll its commit back.
 _ROLLBACK_LOCK_RETRIES: Final = 2
 
@@ -152,7 +115,7 @@ def begin_commit(
         # Tables that are always refused are refused before the lock is acquired.
         for instant in table.timeline.pending:
             if instant.action in (COMMIT, DELTA_COMMIT):
-                _has_live_writer(table, instant, concurrency)
+                has_live_writer(table, instant, concurrency)
     try:
         with concurrency.hold():
             table, dropped = _prepare_table(table, concurrency, changed)
@@ -236,7 +199,8 @@ def publish_commit(
     metadata = with_internal_schema(table, metadata, commit.instant_time)
     named = named_files(table.base_path, metadata)
     prepared = prepare_commit(table, metadata, commit.instant_time)
-    noted, content = annotated_content(metadata, prepared, table.timeline.layout)
+    noted = annotated(metadata, prepared)
+    content = files.commit_content(noted)
     after_completion = commit.concurrency.after_completion
     with ExitStack() as locked:
         held = locked.enter_context(commit.concurrency.hold())
@@ -249,7 +213,8 @@ def publish_commit(
         held.check()
         if prepared is not None and prepared.is_outdated(table, now):
             prepared = prepared.without_stored()
-            noted, content = annotated_content(metadata, prepared, table.timeline.layout)
+            noted = annotated(metadata, prepared)
+            content = files.commit_content(noted)
         save_schema_version(now, metadata, commit.instant_time)
         is_kept = write_commit(now, metadata, commit.instant_time, prepared)
         awaits_clocks = commit.concurrency.names_lock
@@ -334,134 +299,6 @@ def _delete_written(commit: OpenCommit) -> None:
     delete_unnamed_files(table.storage, table.base_path, commit.instant_time, (), table.timeline.layout)
     remove_pending(table, commit.instant)
     delete_markers(table.storage, table.base_path, commit.instant_time)
-
-
-def roll_back_failed_writes(table: HudiTable, concurrency: Concurrency = SINGLE_WRITER) -> bool:
-    """Roll back pending commits, deltacommits and overwrites, newest first; True if there were some.
-
-    The policy for failed writes selects them: by default all, where a commit with a live heartbeat raises
-    WriteConflictError; with LAZY such a commit is skipped, as is a rollback that has just begun, since Apache
-    Hudi holds no lock during rollbacks. Interrupted rollbacks are completed. Pending compactions and
-    clusterings, and rollbacks of them, are skipped. Raises UnsupportedTableError for writes that cannot be
-    rolled back, StorageError.
-    """
-    if concurrency.failed_writes is FailedWrites.NEVER:
-        return False
-    under_way, interrupted = rollbacks_of_failed_writes(table, concurrency.known_by_heartbeats_ms)
-    being_rolled_back = {instant.timestamp for instant in under_way}
-    pending = [
-        instant
-        for instant in table.timeline.pending
-        if instant.action in COMMIT_ACTIONS
-        and instant.timestamp not in being_rolled_back
-        and not is_clustering(table, instant)
-    ]
-    dead = [instant for instant in pending if not _has_live_writer(table, instant, concurrency)]
-    failed = {instant.timestamp: instant for instant in (*interrupted, *dead)}
-    for instant_time, instant in sorted(failed.items(), reverse=True):
-        roll_back_instant(table, instant)
-        delete_heartbeat(table.storage, table.base_path, instant_time)
-    return bool(failed)
-
-
-def _has_live_writer(table: HudiTable, instant: Instant, concurrency: Concurrency) -> bool:
-    """True if the instant's writer has a live heartbeat (writers with a lock or the LAZY policy have one).
-
-    A live writer is an error if this writer's policy is EAGER.
-    """
-    tolerance = concurrency.heartbeat_tolerance_ms
-    is_eager = concurrency.failed_writes is FailedWrites.EAGER
-    if not is_alive(table.storage, table.base_path, instant.timestamp, tolerance, asks_process=is_eager):
-        return False
-    if is_eager:
-        raise WriteConflictError(
-            f"another writer is active on {table.base_path}: its {instant.action} {instant.timestamp} is "
-            "not complete, and its heartbeat has not expired",
-            hint="run the statement again when it is complete (hoodie.write.num.retries.on.conflict.failures "
-            "does so by itself), or let writers of other file groups commit beside it: "
-            "docs/changing-rows.md, Several writers",
-        )
-    return True
-
-
-def check_writable(table: HudiTable, operation: str | None = None) -> None:
-    """Raise UnsupportedTableError, with the reason, for a table that hudisql must not write to.
-
-    `operation` is the operation of the write, or the action of a service (`table.written_versions`).
-    """
-    properties = table.properties
-    check_written(table, operation)
-    reason = unwritten_rule(table)
-    if reason is not None:
-        pass
-    elif (lacking := unwritten_rows(table)) is not None:
-        reason = lacking
-    elif properties.change_log_mode is not None and table.is_bootstrapped:
-        reason = "it is bootstrapped and logs changes (hoodie.table.cdc.enabled=true)"
-    elif (dropped := unwritten_dropped_columns(properties, table.schema)) is not None:
-        reason = dropped
-    elif properties.partition_metafile_use_base_format:
-        reason = "its partition markers are parquet files (hoodie.partition.metafile.use.base.format=true)"
-    elif payload_rule(properties.payload_class) is None:
-        reason = f"its payload class {properties.payload_class} merges rows by its own rules"
-    else:
-        reason = unwritten_timestamps(table)
-    if reason is not None:
-        raise UnsupportedTableError(
-            f"hudisql does not write to the Hudi table at {table.base_path}: {reason}",
-            hint="write to it with Apache Hudi",
-        )
-
-
-def request_instant(
-    table: HudiTable,
-    action: str,
-    content: bytes,
-    concurrency: Concurrency = SINGLE_WRITER,
-    operation: str | None = None,
-) -> tuple[Instant, Heartbeat | None]:
-    """Create a requested instant at the first free instant time, which no other writer can then use.
-
-    `content` is that of its file, `operation` as in `check_writable`, by default the action. The instant gets
-    a heartbeat if the table's writers use heartbeats. Raises UnsupportedTableError, WriteConflictError,
-    StorageError.
-    """
-    storage, base_path = table.storage, table.base_path
-    check_written(table, operation or action)
-    after = table.timeline.latest_time
-    for _ in range(_ATTEMPTS):
-        instant_time = new_instant_time(after, now_on_timeline(table))
-        requested = Instant(instant_time, action, InstantState.REQUESTED)
-        heartbeat = None
-        if concurrency.gives_heartbeats:
-            # Before the instant, which must never be visible without a heartbeat.
-            interval, tolerance = concurrency.heartbeat_interval_ms, concurrency.heartbeat_tolerance_ms
-            path = heartbeat_path(base_path, instant_time)
-            heartbeat = start_heartbeat(storage, path, interval, tolerance)
-        try:
-            storage.create(table.instant_path(requested), content)
-            if not _is_instant_time_taken(table, requested):
-                return requested, heartbeat
-            storage.delete_file(table.instant_path(requested))
-        except PathExistsError:
-            pass
-        except BaseException:
-            stop_heartbeat(heartbeat)
-            raise
-        # The other writer uses the same heartbeat file.
-        stop_heartbeat(heartbeat, keeps_file=True)
-        after = instant_time
-        # Two writers that chose the same time retry after different delays.
-        time.sleep(random.uniform(0, _MOST_SECONDS_APART))
-    raise WriteConflictError(f"no free instant time on the timeline of {base_path}")
-
-
-def _is_instant_time_taken(table: HudiTable, requested: Instant) -> bool:
-    """True if another write on the timeline has this instant time: both would share markers."""
-    layout = table.timeline.layout
-    others = (replace(requested, action=action) for action in WRITE_ACTIONS - {requested.action})
-    names = timeline_file_names(table.storage, table.base_path, layout)
-    return not {layout.file_name(other) for other in others}.isdisjoint(names)
 
 
 def _check_table_unchanged(commit: OpenCommit, now: HudiTable, metadata: CommitMetadata) -> None:

@@ -13,9 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
 from hudisql.format.timeline.commit_metadata import CommitMetadata
-from hudisql.format.timeline.timeline_layout import TimelineLayout
 from hudisql.write.metadata_table.metadata_commit import PreparedCommit
-from hudisql.write.transaction.timeline_files import timeline_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +53,15 @@ def annotate_commits(
         _current.reset(token)
 
 
-def annotated_content(
-    metadata: CommitMetadata, prepared: PreparedCommit | None, layout: TimelineLayout
-) -> tuple[CommitMetadata, bytes]:
-    """The metadata with what it says of indexes and with the extra metadata of the current block, if there
-    is one; then the content of the completed commit's file.
-    """
+def annotated(metadata: CommitMetadata, prepared: PreparedCommit | None) -> CommitMetadata:
+    """The metadata with what it says of indexes and with the extra metadata of the current block, if any."""
     annotations = _current.get()
     extra_metadata = {
         **metadata.extra_metadata,
         **({} if prepared is None else prepared.extra_metadata),
         **({} if annotations is None else annotations.extra_metadata),
     }
-    annotated = replace(metadata, extra_metadata=extra_metadata)
-    return annotated, timeline_files(layout).commit_content(annotated)
+    return replace(metadata, extra_metadata=extra_metadata)
 
 
 def record_commit(base_path: str, before: str | None, instant_time: str) -> None:

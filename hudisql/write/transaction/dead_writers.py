@@ -2,8 +2,8 @@
 
 The last activity is the heartbeat, or else the instant's files below `.hoodie`: a process beside writers
 finds failed writes by it. Stale files are markers and heartbeats of instants that are no longer pending.
-Apache Hudi ignores such files and never deletes them. `write/transaction/commit` selects the commits that are
-rolled back.
+Apache Hudi ignores such files and never deletes them. `write/transaction/failed_writes` selects the
+commits that are rolled back.
 """
 
 from __future__ import annotations

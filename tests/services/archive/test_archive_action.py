@@ -32,8 +32,8 @@ from hudisql.storage import Storage
 from hudisql.table.files.snapshot import list_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.timeline.archived_timeline import list_archive_files, read_archived_entries
-from hudisql.write.transaction.commit import roll_back_failed_writes
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
+from hudisql.write.transaction.failed_writes import roll_back_failed_writes
 from hudisql.write.transaction.timeline_payloads import RollbackFiles, render_rollback_plan
 from tests.fault_injection import FaultyStorage
 from tests.opened import open_at

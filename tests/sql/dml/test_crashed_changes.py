@@ -13,7 +13,8 @@ import pytest
 from hudisql.errors import StorageError
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
-from hudisql.write.transaction.commit import begin_commit, discard_empty_commit, roll_back_failed_writes
+from hudisql.write.transaction.commit import begin_commit, discard_empty_commit
+from hudisql.write.transaction.failed_writes import roll_back_failed_writes
 from tests.fault_injection import run_with_fault, wait_for_late_tasks
 from tests.opened import open_at
 from tests.sql.changed_tables import ROWS, ChangedTable

@@ -18,8 +18,8 @@ from hudisql.write.index.partition_buckets import (
     store_bucket_rules,
     stored_bucket_rules,
 )
-from hudisql.write.transaction.commit import roll_back_failed_writes
 from hudisql.write.transaction.conflicts import check_no_conflict
+from hudisql.write.transaction.failed_writes import roll_back_failed_writes
 from tests.opened import open_at
 from tests.table.conftest import TableDirectory
 

@@ -37,11 +37,11 @@ from hudisql.write.transaction.commit import (
     begin_commit,
     complete_commit,
     discard_empty_commit,
-    roll_back_failed_writes,
     rollback_commit,
 )
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites, default_lock
 from hudisql.write.transaction.dead_writers import delete_stale_files
+from hudisql.write.transaction.failed_writes import roll_back_failed_writes
 from hudisql.write.transaction.heartbeat import heartbeat_path, is_alive, start_heartbeat
 from hudisql.write.transaction.lock import FileSystemLock, LockRetryPolicy
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker, list_markers

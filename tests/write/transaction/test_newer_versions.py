@@ -36,16 +36,12 @@ from hudisql.write.execution.commit_files import WriteResult, commit_files
 from hudisql.write.execution.driver_apply import profile_few_changes, write_few_changes
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen.partition_paths import PartitionPaths
-from hudisql.write.transaction.commit import (
-    begin_commit,
-    check_writable,
-    complete_commit,
-    roll_back_failed_writes,
-    rollback_commit,
-)
+from hudisql.write.transaction.commit import begin_commit, complete_commit, rollback_commit
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
+from hudisql.write.transaction.failed_writes import roll_back_failed_writes
 from hudisql.write.transaction.lock import FileSystemLock, LockRetryPolicy
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker, list_markers
+from hudisql.write.transaction.writable_tables import check_writable
 from tests.oracle.comparison import our_rows
 
 STORAGE = Storage()
