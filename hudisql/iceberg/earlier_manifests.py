@@ -15,10 +15,10 @@ from typing import Any, Final
 from hudisql.errors import CorruptTableError, NoSuchPathError
 from hudisql.iceberg.data_file import EPOCH_ORDINAL
 from hudisql.iceberg.manifest_files import ADDED, DELETED, EXISTING, PartitionField, read_records
-from hudisql.iceberg.parallel_reads import read_in_parallel
 from hudisql.iceberg.recent_files import keep_content, recent_content
 from hudisql.iceberg.stored_entries import read_entries
 from hudisql.storage import Storage, join
+from hudisql.storage.parallel_reads import read_small
 
 _NUMBERS: Final[Mapping[str, str]] = {"boolean": "<?", "int": "<i", "date": "<i", "long": "<q"}
 PartitionValues = tuple[object | None, ...]
@@ -56,7 +56,7 @@ def read_earlier_manifests(
     records = read_manifest_records(storage, join(directory, list_name))
     chosen = [record for record in records if is_chosen(record)]
     names = [join(directory, manifest_name(record)) for record in chosen]
-    contents = read_in_parallel(lambda name: _read(storage, name, read_entries), names, directory)
+    contents = read_small(lambda name: _read(storage, name, read_entries), names, directory)
     opened = {
         manifest_name(record): _opened(record, entries, stays)
         for record, entries in zip(chosen, contents, strict=True)

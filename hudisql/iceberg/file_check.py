@@ -19,7 +19,6 @@ from hudisql.iceberg.data_file import footer_of, misread
 from hudisql.iceberg.iceberg_location import data_directory, reader_uri
 from hudisql.iceberg.manifest_files import DATA
 from hudisql.iceberg.merged_slices import slice_name_of
-from hudisql.iceberg.parallel_reads import read_in_parallel
 from hudisql.iceberg.publication_problem import (
     DELETES_WRONG,
     FILE_CHANGED,
@@ -37,6 +36,7 @@ from hudisql.iceberg.published_rows import read_vector_file
 from hudisql.iceberg.snapshot_manifests import Layout, data_file_of
 from hudisql.read.files.parquet_rows import read_footer
 from hudisql.storage import FileInfo
+from hudisql.storage.parallel_reads import read_small
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 
@@ -153,7 +153,7 @@ def check_files(
         list(_stored_problems(table, published_slice, file, infos)) for published_slice, file in of_slices
     ]
     to_open = [pair for pair, file_problems in zip(of_slices, stored, strict=True) if not file_problems]
-    opened = read_in_parallel(lambda pair: _footer_problem(table, layout, *pair), to_open, table.base_path)
+    opened = read_small(lambda pair: _footer_problem(table, layout, *pair), to_open, table.base_path)
     problems += [problem for file_problems in stored for problem in file_problems]
     problems += [problem for problem in opened if problem is not None]
     unreadable = {
@@ -236,7 +236,7 @@ def _not_published(table: HudiTable, slices: Sequence[PublishedSlice]) -> Iterat
         for published_slice in slices
         if published_slice.file_slice.external_file or published_slice.file_slice.base_file
     ]
-    rows = read_in_parallel(
+    rows = read_small(
         lambda published_slice: _row_count(table, published_slice.path), stored, table.base_path
     )
     for published_slice, count in zip(stored, rows, strict=True):

@@ -20,11 +20,11 @@ from hudisql.errors import CorruptTableError, SourceChangedError, UnsupportedTab
 from hudisql.format.timeline.instant import DELTA_COMMIT, RESTORE, ROLLBACK
 from hudisql.iceberg.data_file import Footer, footer_of, has_only, misread_columns, old_calendar
 from hudisql.iceberg.iceberg_schema import assign_ids, children, iceberg_fields, primitive_name
-from hudisql.iceberg.parallel_reads import read_in_parallel
 from hudisql.read.files.parquet_rows import read_footer
 from hudisql.read.merge.merge_mode import LogMergeConfig, log_merge_config_for
 from hudisql.read.slice.slice_reader import check_external_files
 from hudisql.storage import Storage
+from hudisql.storage.parallel_reads import read_small
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.committed_slices import UNCHANGED_SOURCES, WRITTEN_FOOTERS
 from hudisql.table.files.snapshot import load_file_slices
@@ -257,7 +257,7 @@ def read_footers(table: HudiTable, files: Sequence[PublishedFile]) -> list[Foote
     def footer(file: PublishedFile) -> pq.FileMetaData:
         return written.get(file.path) or _metadata(table.storage, file)
 
-    found = read_in_parallel(footer, files, files[0].path if files else "")
+    found = read_small(footer, files, files[0].path if files else "")
     footers: list[Footer] = []
     for metadata in found:
         footers.append(footer_of(metadata, footers[-1] if footers else None))

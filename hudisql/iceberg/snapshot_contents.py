@@ -22,7 +22,6 @@ from hudisql.iceberg.iceberg_location import metadata_directory, reader_uri
 from hudisql.iceberg.iceberg_schema import iceberg_fields, name_mapping
 from hudisql.iceberg.manifest_files import ADDED, DATA, DELETED, EXISTING, PartitionField
 from hudisql.iceberg.metadata_files import LastMetadata, hint_path, metadata_path
-from hudisql.iceberg.parallel_reads import read_in_parallel
 from hudisql.iceberg.publication_problem import (
     MANIFEST_MISSING,
     MANIFEST_WRONG,
@@ -32,6 +31,7 @@ from hudisql.iceberg.publication_problem import (
 from hudisql.iceberg.snapshot_manifests import Layout, manifest_counts, partition_summaries
 from hudisql.iceberg.snapshot_totals import totals_of
 from hudisql.storage import join
+from hudisql.storage.parallel_reads import read_small
 from hudisql.table.hudi_table import HudiTable
 
 _Entries = Sequence[Mapping[str, Any]]
@@ -57,7 +57,7 @@ def read_snapshot(table: HudiTable, last: LastMetadata, fields: Sequence[Partiti
         records = read_manifest_records(table.storage, join(directory, manifest_list_name(current)))
     except CorruptTableError as error:
         return SnapshotContents((), (_unreadable(table, manifest_list_name(current), error),), False)
-    read = read_in_parallel(lambda record: _entries_of(table, record), records, directory)
+    read = read_small(lambda record: _entries_of(table, record), records, directory)
     lengths = {info.name: info.length for info in table.storage.list_directory(directory)}
     problems: list[PublicationProblem] = []
     files: list[Mapping[str, Any]] = []

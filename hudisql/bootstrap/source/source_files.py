@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -28,13 +27,13 @@ from hudisql.format.paths.partition_path import split_partition_path, unescape_p
 from hudisql.format.table_properties import PROPERTIES_FILE
 from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.storage import FileInfo, Storage, ancestors_of, is_inside, join
+from hudisql.storage.parallel_reads import read_small
 
 _ACID_DIRECTORY: Final = re.compile(r"(base_\d+|(delete_)?delta_\d+_\d+(_\d+)?)(_v\d+)?")
 _KEY_VALUE: Final = re.compile(r"([^=/]+)=(.*)")
 # A link back to a parent repeats below itself: the many directories of the first levels are not checked.
 _CIRCLES_SHOW_FROM: Final = 2
 _PARQUET_MAGIC: Final = b"PAR1"
-_READING_THREADS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,9 +304,8 @@ def describe_left_out(
     if not ignored:
         return
     yield warning(f"ignored by '{','.join(ignore)}': {named(entry.path for entry in ignored)}")
-    with ThreadPoolExecutor(_READING_THREADS) as pool:
-        are_parquet = pool.map(partial(_is_parquet, storage), ignored)
-        parquet = [entry.path for entry, found in zip(ignored, are_parquet, strict=True) if found]
+    are_parquet = read_small(partial(_is_parquet, storage), ignored, ignored[0].path)
+    parquet = [entry.path for entry, found in zip(ignored, are_parquet, strict=True) if found]
     if parquet:
         yield warning(
             f"ignored, but parquet, so that the table lacks their rows: {named(parquet)}",

@@ -8,7 +8,6 @@ errors.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
@@ -33,6 +32,7 @@ from hudisql.spark.versions import to_arrow
 from hudisql.sql.dml.statement_scope import StatementScope
 from hudisql.sql.incremental_tables.changed_rows import refresh_driver_bytes
 from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues
+from hudisql.storage.parallel_reads import read_small
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
 # Tasks read the footers of more files faster.
 _MOST_FOOTERS: Final = 500
-_THREADS: Final = 16
 _MOST_BYTES: Final = 512 << 20
 """Limit of stored rows in memory: files may be much smaller than their rows."""
 
@@ -191,8 +190,7 @@ def _may_be_stored(scope: StatementScope, rows: pa.Table) -> bool:
             return keys
         return possible_keys(read_key_footer(table.storage, file_slice.base_file.path), keys)
 
-    with ThreadPoolExecutor(_THREADS) as threads:
-        wanted = list(zip(slices, threads.map(keys_to_find, slices), strict=True))
+    wanted = zip(slices, read_small(keys_to_find, slices, table.base_path), strict=True)
     candidates = [(file_slice, some) for file_slice, some in wanted if len(some)]
     if sum(file_slice.length for file_slice, _ in candidates) > refresh_driver_bytes(scope):
         return True

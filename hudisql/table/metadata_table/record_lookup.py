@@ -8,7 +8,6 @@ it is one of the file groups of the key's partition.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import numpy as np
@@ -25,6 +24,7 @@ from hudisql.format.metadata_table.record_locations import (
     read_located_keys,
 )
 from hudisql.format.paths.file_names import FileGroup
+from hudisql.storage.parallel_reads import read_small
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.metadata_table.kept_metadata_table import has_partitioned_records
 from hudisql.table.metadata_table.metadata_table import MetadataTable
@@ -36,7 +36,6 @@ from hudisql.table.metadata_table.record_groups import (
     rows_by_group,
 )
 
-_THREADS: Final = 16
 _recent: Final = RecentLookups()
 
 
@@ -87,14 +86,14 @@ def _find_in_groups(
 ) -> RecordLocations:
     slices = {file_slice.file_id: file_slice for file_slice in metadata.latest_slices(RECORD_INDEX)}
     rows = rows_by_group(groups.numbers_of(keys, paths))
-    with ThreadPoolExecutor(_THREADS) as pool:
-        found = pool.map(
-            lambda number: _find_in_group(
-                metadata, slices[groups.file_ids[number]], keys.take(pa.array(rows[number]))
-            ),
-            rows,
-        )
-        return _together(len(keys), list(zip(rows.values(), found, strict=True)))
+    found = read_small(
+        lambda number: _find_in_group(
+            metadata, slices[groups.file_ids[number]], keys.take(pa.array(rows[number]))
+        ),
+        rows,
+        metadata.table.base_path,
+    )
+    return _together(len(keys), list(zip(rows.values(), found, strict=True)))
 
 
 def _together(count: int, parts: Sequence[tuple[npt.NDArray[np.int64], RecordLocations]]) -> RecordLocations:

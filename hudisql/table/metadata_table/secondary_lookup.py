@@ -7,7 +7,6 @@ only the blocks that may hold the values are read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow as pa
 from hudisql.errors import CorruptTableError
 from hudisql.format.hfile.hfile_cells import cells_with_prefixes
 from hudisql.format.metadata_table.secondary_keys import record_keys_of, value_parts
+from hudisql.storage.parallel_reads import read_small
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.secondary_indexes import SecondaryIndex
@@ -25,7 +25,6 @@ _MOST_BLOCK_BYTES: Final = 4 << 20
 _MOST_LOG_BYTES: Final = 32 << 20
 """Of the log files of a file group, which are read whole."""
 _MOST_GROUPS: Final = 32
-_THREADS: Final = 16
 
 
 def keys_with_values(
@@ -42,10 +41,11 @@ def keys_with_values(
     log_bytes = [file_slice.log_length for file_slice in slices]
     if len(slices) > _MOST_GROUPS or max(log_bytes, default=0) > _MOST_LOG_BYTES:
         return None
-    with ThreadPoolExecutor(_THREADS) as pool:
-        found = list(
-            pool.map(lambda file_slice: _keys_in(metadata, file_slice, parts.to_pylist(), most), slices)
-        )
+    found = read_small(
+        lambda file_slice: _keys_in(metadata, file_slice, parts.to_pylist(), most),
+        slices,
+        metadata.table.base_path,
+    )
     known = [keys for keys in found if keys is not None]
     if len(known) < len(found):
         return None

@@ -8,7 +8,6 @@ group the row would become two with Hudi's next upsert of the key, which finds b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 from hudisql.format.keys.key_table import KeyTable
 from hudisql.format.keys.record_keys import render_record_keys
 from hudisql.storage import Storage
+from hudisql.storage.parallel_reads import read_large
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
@@ -39,7 +39,6 @@ _INDEXES_OF_BASE_FILES: Final = (
     IndexKind.GLOBAL_BLOOM,
     IndexKind.GLOBAL_SIMPLE,
 )
-_THREADS: Final = 8
 LOCATION: Final = pa.schema([pa.field(name, pa.string()) for name in (RECORD_KEY, PARTITION, FILE_GROUP)])
 """The columns of found keys: the key, its partition path, and the id of a file group that has it."""
 
@@ -121,8 +120,7 @@ def find_on_driver(storage: Storage) -> FindKeys:
                 for batch in found
             ]
 
-        with ThreadPoolExecutor(_THREADS) as pool:
-            return [table for tables in pool.map(find_in, slices) for table in tables]
+        return [table for tables in read_large(find_in, slices) for table in tables]
 
     return find
 

@@ -8,7 +8,6 @@ without files gets `id:k`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
 from typing import Final
@@ -21,6 +20,7 @@ from hudisql.format.schema.meta_columns import META_SCHEMA, RECORD_KEY
 from hudisql.format.timeline.instant import BOOTSTRAP_INSTANT_TIMES
 from hudisql.read.merge.merge_mode import log_merge_config_of
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
+from hudisql.storage.parallel_reads import read_small
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
@@ -29,7 +29,6 @@ from hudisql.table.properties.version_properties import NEW_TABLE_VERSIONS
 from hudisql.table.timeline.instant_files import read_commits
 from hudisql.write.index.slice_key_lookup import SliceLookup, read_key_footer, read_keys
 
-_THREADS: Final = 16
 _NEWEST_COMMITS: Final = 2
 _PARTITIONS_OF_A_COMMIT: Final = 2
 _KEYS: Final = pa.schema([META_SCHEMA.field(RECORD_KEY)])
@@ -84,12 +83,8 @@ def _sample_keys_of_table(table: HudiTable, slices: list[FileSlice], prefix: str
         file_slice.base_instant_time: file_slice for file_slice in slices if file_slice.base_file is not None
     }
     if samples:
-        with ThreadPoolExecutor(min(len(samples), _THREADS)) as threads:
-            return list(
-                chain.from_iterable(
-                    threads.map(lambda each: _sample_keys(table, each, prefix), samples.values())
-                )
-            )
+        keys = read_small(lambda each: _sample_keys(table, each, prefix), samples.values(), table.base_path)
+        return list(chain.from_iterable(keys))
     config = log_merge_config_of(table) if slices else None
     for file_slice in sorted(slices, key=lambda file_slice: file_slice.base_instant_time, reverse=True):
         for batch in read_keys(table.storage, SliceLookup(file_slice, log_merge_config=config)):

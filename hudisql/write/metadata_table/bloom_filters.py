@@ -7,7 +7,6 @@ file has the filter of its footer. Log files have none. By them `hoodie.bloom.in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from hudisql.format.hfile.hfile_cells import EncodedCells, cells_of
@@ -21,10 +20,10 @@ from hudisql.format.schema.meta_columns import (
 )
 from hudisql.read.files.parquet_rows import read_footer
 from hudisql.storage import Storage, join
+from hudisql.storage.parallel_reads import read_small
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.kept_metadata_table import MOST_BLOOM_BYTES
 
-_THREADS: Final = 8
 _FILES_AT_ONCE: Final = 64
 
 
@@ -53,11 +52,10 @@ def bloom_filter_records(
         return _record(table.storage, join(table.base_path, path, name), length, instant_time)
 
     records: list[bytes | None] = []
-    with ThreadPoolExecutor(_THREADS) as pool:
-        for start in range(0, len(files), _FILES_AT_ONCE):
-            records += pool.map(record_of, files[start : start + _FILES_AT_ONCE])
-            if sum(len(record or b"") for record in records) > MOST_BLOOM_BYTES:
-                return None
+    for start in range(0, len(files), _FILES_AT_ONCE):
+        records += read_small(record_of, files[start : start + _FILES_AT_ONCE], table.base_path)
+        if sum(len(record or b"") for record in records) > MOST_BLOOM_BYTES:
+            return None
     return _cells(files, records)
 
 

@@ -8,7 +8,6 @@ have rows of one key, the index cannot tell both, and is not kept.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -29,6 +28,7 @@ from hudisql.read.merge.merge_mode import InstantRange, LogMergeConfig, log_merg
 from hudisql.read.merge.merged_log_scanner import read_log_records
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
+from hudisql.storage.parallel_reads import read_large
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.metadata_table import MetadataTable
@@ -40,7 +40,6 @@ from hudisql.table.metadata_table.record_lookup import (
 from hudisql.write.metadata_table.deltacommit_files import IndexUpdate
 from hudisql.write.metadata_table.group_writes import GroupWrite
 
-_THREADS: Final = 8
 _KEYS: Final = pa.schema([META_SCHEMA.field(RECORD_KEY)])
 # `pa.array` would import pandas.
 _NO_KEYS: Final = pa.nulls(0, pa.large_string())
@@ -111,8 +110,7 @@ def read_key_changes(table: HudiTable, writes: Sequence[GroupWrite], instant_tim
     Raises CorruptTableError, StorageError, UnsupportedTableError.
     """
     config = log_merge_config_of(table)
-    with ThreadPoolExecutor(_THREADS) as pool:
-        found = list(pool.map(lambda each: _changes_of_group(table, each, config, instant_time), writes))
+    found = read_large(lambda each: _changes_of_group(table, each, config, instant_time), writes)
     return KeyChanges(
         tuple(each.group for each in writes),
         _placed([present for present, _ in found]),

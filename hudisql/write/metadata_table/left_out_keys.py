@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +13,7 @@ from hudisql.errors import CorruptTableError, SourceError, StorageError, Unsuppo
 from hudisql.format.metadata_table.record_locations import NOT_FOUND
 from hudisql.format.paths.file_names import FileGroup
 from hudisql.read.merge.merge_mode import log_merge_config_of
+from hudisql.storage.parallel_reads import read_large
 from hudisql.table.files.snapshot import file_slices_at
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.incomplete_groups import incomplete_groups
@@ -25,7 +25,6 @@ from hudisql.write.metadata_table.key_changes import keys_of_slice
 _MOST_BYTES: Final = 128 << 20
 """Of the file slices, of whose base files the keys alone are read."""
 _MOST_KEYS: Final = 10_000_000
-_THREADS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +65,7 @@ def _left_out_of(metadata: MetadataTable, groups: Collection[FileGroup]) -> Left
     if sum(each.own_length for each in slices) > _MOST_BYTES:
         return None
     config = log_merge_config_of(table)
-    with ThreadPoolExecutor(_THREADS) as pool:
-        of_slices = list(pool.map(lambda each: keys_of_slice(table.storage, config, each), slices))
+    of_slices = read_large(lambda each: keys_of_slice(table.storage, config, each), slices)
     counts = [len(keys) for keys in of_slices]
     if not slices or sum(counts) > _MOST_KEYS:
         return LeftOutKeys() if not slices else None

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
 from hudisql.format.metadata_table.metadata_writing import ColumnRange
 from hudisql.spark.task_runner import SILENT, run_on_files
 from hudisql.storage import Storage
+from hudisql.storage.parallel_reads import read_small
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.metadata_table.column_ranges import MeasuredFile, measure_file
 
-_THREADS: Final = 8
 _FEW_FILES: Final = 100
 
 Measured = Mapping[str, Sequence[tuple[str, Sequence[ColumnRange]]]]
@@ -39,8 +38,7 @@ def measure(
     """
     every = [(path, file) for path, found in files.items() for file in found]
     if spark is None or len(every) <= _FEW_FILES:
-        with ThreadPoolExecutor(_THREADS) as pool:
-            ranges = list(pool.map(lambda each: measure_each(table.storage, each[1]), every))
+        ranges = read_small(lambda each: measure_each(table.storage, each[1]), every, table.base_path)
         return _by_partition(every, ranges)
     ranges = run_on_files(
         spark(),

@@ -7,7 +7,6 @@ compares the rows of each file group before and after the commit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -26,6 +25,7 @@ from hudisql.read.merge.merge_mode import LogMergeConfig, log_merge_config_of
 from hudisql.read.merge.merged_log_scanner import read_log_records
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
+from hudisql.storage.parallel_reads import read_large
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.secondary_indexes import SecondaryIndex, secondary_indexes
@@ -33,7 +33,6 @@ from hudisql.write.metadata_table.deltacommit_files import IndexUpdate, IndexUpd
 from hudisql.write.metadata_table.group_writes import GroupWrite
 from hudisql.write.metadata_table.key_changes import has_too_long_keys, keys_without
 
-_THREADS: Final = 8
 _CLUSTERING: Final = "CLUSTER"
 _KEY_FIELD: Final = META_SCHEMA.field(RECORD_KEY)
 _NO_KEYS: Final = pa.nulls(0, pa.large_string())
@@ -70,10 +69,7 @@ def read_secondary_changes(
     known = config.instant_range.committed | {instant_time}
     config = replace(config, instant_range=replace(config.instant_range, committed=known))
     read_keys = SecondaryKeyReader(tuple(indexes), schema)
-    with ThreadPoolExecutor(_THREADS) as pool:
-        of_groups = list(
-            pool.map(lambda write: _changes_of_group(table.storage, write, read_keys, config), writes)
-        )
+    of_groups = read_large(lambda write: _changes_of_group(table.storage, write, read_keys, config), writes)
     came, gone = {}, {}
     for number, index in enumerate(indexes):
         all_came = pa.concat_arrays([_NO_KEYS, *(of_group[0][number] for of_group in of_groups)])
