@@ -34,7 +34,11 @@ from hudisql.services.rollback.savepoint import choose_savepoint, completed_save
 from hudisql.storage import join
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.properties.table_configuration import drop_metadata_table
+from hudisql.table.properties.table_configuration import (
+    drop_metadata_table,
+    forget_metadata_table,
+    has_metadata_table,
+)
 from hudisql.table.timeline.archived_timeline import commits_in_archive
 from hudisql.table.timeline.completion_times import completion_times
 from hudisql.table.timeline.requested_plans import is_clustering
@@ -81,6 +85,10 @@ def restore_to_savepoint(
                     f"{plan.savepoint_time} is not complete",
                     hint=f"complete it first, with instant_time => '{plan.savepoint_time}'",
                 )
+            if has_metadata_table(table):
+                # Apache Hudi keeps it, and leaves out the files of undone commits only at the end.
+                forget_metadata_table(table)
+                table = table.reopened()
         _run(table, restore, plan, held, concurrency)
     return plan
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hudisql.errors import InvalidArgumentError, NoSuchInstantError, NoSuchTableError, RollbackRefusedError
+from hudisql.format.timeline.instant import InstantState
+from hudisql.format.timeline.timeline_layout import metadata_table_directory
+from hudisql.services.rollback.restore import plan_restore
+from hudisql.write.transaction.instant_request import request_instant
+from tests.opened import open_at
 from tests.sql.changed_tables import ChangedTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -44,6 +51,29 @@ def test_a_restored_table_has_its_earlier_rows_and_partitions(merge_on_read_tabl
     assert _call(table, "show_savepoints('{t}')") == []
     table.run("INSERT INTO {t} SELECT id, seq, price, st, tags, at, '2024-05-01' FROM {t} WHERE seq = 1")
     assert _partitions(table) == [*partitions, "dt=2024-05-01"]
+
+
+def test_a_restore_that_hudi_began_is_completed_without_its_metadata_table(
+    merge_on_read_table: ChangedTable,
+) -> None:
+    table = merge_on_read_table
+    _call(table, "create_metadata_table(table => '{t}')")
+    before, saved = table.rows("*"), _latest(table)
+    _call(table, "create_savepoint('{t}')")
+    table.run("INSERT INTO {t} SELECT id, seq, price, st, tags, at, '2024-05-01' FROM {t} WHERE seq = 1")
+    opened = open_at(table.path)
+    assert opened.storage.exists(metadata_table_directory(opened.base_path))
+    # As Apache Hudi, which has planned it and undone the commit, but not said so to the metadata table.
+    request_instant(opened, "restore", plan_restore(opened, saved).to_avro())
+    (commit,) = [each for each in opened.timeline.commits if each.timestamp > saved]
+    shutil.rmtree(Path(table.path) / "dt=2024-05-01")
+    for state in (commit, *(commit.in_state(each) for each in InstantState)):
+        opened.storage.delete_file(opened.instant_path(state))
+    assert _call(table, "rollback_to_savepoint('{t}')") == [(True,)]
+    assert not opened.storage.exists(metadata_table_directory(opened.base_path))
+    assert table.rows("*") == before
+    table.run("INSERT INTO {t} SELECT id, seq, price, st, tags, at, '2024-05-01' FROM {t} WHERE seq = 1")
+    assert len(table.rows("*")) > len(before)
 
 
 def test_the_latest_commit_is_rolled_back_and_shown(merge_on_read_table: ChangedTable) -> None:
