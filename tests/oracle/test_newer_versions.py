@@ -254,7 +254,7 @@ def test_hudi_12_goes_on_after_overwrites_dropped_partitions_and_new_columns(
             *(("bootstrap", each) for each in SHAPES if each.name != "prefixed"),
             *(("create", SHAPE), ("query", SHAPE)),
         ],
-        in_ci=[],
+        in_ci=[("bootstrap", MERGE_ON_READ_SHAPE)],
     ),
     ids=lambda value: getattr(value, "name", value),
 )

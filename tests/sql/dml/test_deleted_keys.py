@@ -15,7 +15,6 @@ from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.timeline.instant_files import read_commit
 from hudisql.write.execution import deleted_keys_by_tasks
 from tests.opened import open_at
-from tests.soak import parameters
 from tests.sql.changed_tables import database_fixture, setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -91,16 +90,13 @@ def _merge(*rows: tuple[str, int | None, str], on: str = "t.id = s.id") -> str:
 
 @pytest.mark.parametrize(
     ("ordering", "seq", "files", "is_by_tasks"),
-    parameters(
-        [
-            (COMMIT_TIME, 1, 0, False),
-            (EVENT_TIME, 10, 0, True),
-            # The row in the base file would be newer for readers of the log.
-            (EVENT_TIME, 9, 1, False),
-            (EVENT_TIME, None, 1, True),
-        ],
-        in_ci=[(EVENT_TIME, 10, 0, True), (EVENT_TIME, 9, 1, False)],
-    ),
+    [
+        (COMMIT_TIME, 1, 0, False),
+        (EVENT_TIME, 10, 0, True),
+        # The row in the base file would be newer for readers of the log.
+        (EVENT_TIME, 9, 1, False),
+        (EVENT_TIME, None, 1, True),
+    ],
 )
 def test_a_row_of_a_deleted_key_is_appended_to_the_log_unless_it_would_lose_there(
     session: Session, tmp_path: Path, ordering: str, seq: int | None, files: int, is_by_tasks: bool
