@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-_SMALL_READS: Final = 16
+_READS: Final = 16
 # Each holds a file's columns in memory.
 _LARGE_READS: Final = 8
 _T = TypeVar("_T")
@@ -14,14 +14,19 @@ _R = TypeVar("_R")
 
 
 def read_small(read: Callable[[_T], _R], items: Iterable[_T], path: str) -> list[_R]:
-    """The outcomes of small reads, of footers, manifests or blocks, in the order of the items.
+    """The outcomes of small reads, of footers or manifests, in the order of the items.
 
     `path` is that of one of the files, or of their table. Local files are read one after the other: threads
     take three times the CPU time, and are not faster. Raises the first error of `read`.
     """
     if path.startswith("/"):
         return [read(item) for item in items]
-    return _in_threads(_SMALL_READS, read, list(items))
+    return read_many(read, items)
+
+
+def read_many(read: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
+    """The outcomes of reads of parts of files, in the items' order. Raises the first error of `read`."""
+    return _in_threads(_READS, read, list(items))
 
 
 def read_large(read: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:

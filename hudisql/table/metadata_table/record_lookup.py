@@ -24,7 +24,7 @@ from hudisql.format.metadata_table.record_locations import (
     read_located_keys,
 )
 from hudisql.format.paths.file_names import FileGroup
-from hudisql.storage.parallel_reads import read_small
+from hudisql.storage.parallel_reads import read_many
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.metadata_table.kept_metadata_table import has_partitioned_records
 from hudisql.table.metadata_table.metadata_table import MetadataTable
@@ -86,12 +86,11 @@ def _find_in_groups(
 ) -> RecordLocations:
     slices = {file_slice.file_id: file_slice for file_slice in metadata.latest_slices(RECORD_INDEX)}
     rows = rows_by_group(groups.numbers_of(keys, paths))
-    found = read_small(
+    found = read_many(
         lambda number: _find_in_group(
             metadata, slices[groups.file_ids[number]], keys.take(pa.array(rows[number]))
         ),
         rows,
-        metadata.table.base_path,
     )
     return _together(len(keys), list(zip(rows.values(), found, strict=True)))
 

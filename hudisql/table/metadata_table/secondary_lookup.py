@@ -15,7 +15,7 @@ import pyarrow as pa
 from hudisql.errors import CorruptTableError
 from hudisql.format.hfile.hfile_cells import cells_with_prefixes
 from hudisql.format.metadata_table.secondary_keys import record_keys_of, value_parts
-from hudisql.storage.parallel_reads import read_small
+from hudisql.storage.parallel_reads import read_many
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.secondary_indexes import SecondaryIndex
@@ -41,10 +41,9 @@ def keys_with_values(
     log_bytes = [file_slice.log_length for file_slice in slices]
     if len(slices) > _MOST_GROUPS or max(log_bytes, default=0) > _MOST_LOG_BYTES:
         return None
-    found = read_small(
+    found = read_many(
         lambda file_slice: _keys_in(metadata, file_slice, parts.to_pylist(), most),
         slices,
-        metadata.table.base_path,
     )
     known = [keys for keys in found if keys is not None]
     if len(known) < len(found):

@@ -10,7 +10,7 @@ from typing import Any, Final
 from hudisql.format.metadata_table.metadata_writing import ColumnRange
 from hudisql.spark.task_runner import SILENT, run_on_files
 from hudisql.storage import Storage
-from hudisql.storage.parallel_reads import read_small
+from hudisql.storage.parallel_reads import read_large
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.metadata_table.column_ranges import MeasuredFile, measure_file
 
@@ -38,7 +38,7 @@ def measure(
     """
     every = [(path, file) for path, found in files.items() for file in found]
     if spark is None or len(every) <= _FEW_FILES:
-        ranges = read_small(lambda each: measure_each(table.storage, each[1]), every, table.base_path)
+        ranges = read_large(lambda each: measure_each(table.storage, each[1]), every)
         return _by_partition(every, ranges)
     ranges = run_on_files(
         spark(),
