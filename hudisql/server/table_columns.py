@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.metastore_table import MetastoreColumn, MetastoreTable, is_hudi_table
 from hudisql.errors import HudisqlError
 from hudisql.spark.jvm import session_state
+from hudisql.storage.parallel_reads import read_many
 
 if TYPE_CHECKING:
     from hudisql.context import Context
 
 # Spark's `CharVarcharUtils`: CHAR and VARCHAR are strings whose declared type is in the metadata.
 _OWN_TYPE: Final = "__CHAR_VARCHAR_TYPE_STRING"
-_TABLES_AT_ONCE: Final = 8
 
 Columns = tuple[MetastoreColumn, ...]
 
@@ -32,8 +31,7 @@ def columns_of_tables(context: Context, tables: Sequence[MetastoreTable]) -> lis
     """
     if sum(is_hudi_table(table) for table in tables) < 2:
         return [_columns_of(context, table) for table in tables]
-    with ThreadPoolExecutor(_TABLES_AT_ONCE) as threads:
-        return list(threads.map(lambda table: _columns_of(context, table), tables))
+    return read_many(lambda table: _columns_of(context, table), tables)
 
 
 def columns_of_view(spark: Any, name: str) -> Columns:

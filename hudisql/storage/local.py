@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -17,10 +16,10 @@ from typing import Any, Final, Literal
 
 from hudisql.errors import PathExistsError, StorageError
 from hudisql.storage.file_system import FileInfo, translated
+from hudisql.storage.parallel_reads import read_many
 from hudisql.storage.paths import staged_path
 from hudisql.storage.unchanged_files import UnchangedFiles
 
-_LISTING_THREADS: Final = 16
 _FEW_DIRECTORIES: Final = 8
 
 
@@ -89,8 +88,7 @@ class LocalFileSystem:
     def _listings(self, paths: list[str]) -> list[list[FileInfo]]:
         if len(paths) < _FEW_DIRECTORIES:
             return [self.list_directory(path) for path in paths]
-        with ThreadPoolExecutor(_LISTING_THREADS) as pool:
-            return list(pool.map(self.list_directory, paths))
+        return read_many(self.list_directory, paths)
 
     def open_input(self, path: str, length: int | None = None) -> Any:  # noqa: ARG002
         """A pyarrow NativeFile for random reads, of the length that the file has."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-_READS: Final = 16
+READS_AT_ONCE: Final = 16
 # Each holds a file's columns in memory.
 _LARGE_READS: Final = 8
 _T = TypeVar("_T")
@@ -26,7 +26,7 @@ def read_small(read: Callable[[_T], _R], items: Iterable[_T], path: str) -> list
 
 def read_many(read: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
     """The outcomes of reads of parts of files, in the items' order. Raises the first error of `read`."""
-    return _in_threads(_READS, read, list(items))
+    return _in_threads(READS_AT_ONCE, read, list(items))
 
 
 def read_large(read: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 from hudisql.storage.file_system import FileInfo
+from hudisql.storage.parallel_reads import READS_AT_ONCE, read_many
 
-_RANGES: Final = 16
+_RANGES: Final = READS_AT_ONCE
 
 _GREATEST: Final = "\U0010ffff"
 
@@ -33,9 +33,8 @@ def list_keys(client: Any, bucket: str, prefix: str) -> list[Listed]:
         return list(first.get("Contents", ()))
     bounds = _bounds(client, bucket, prefix)
     ranges = list(zip([None, *bounds], [*bounds, None], strict=True))
-    with ThreadPoolExecutor(_RANGES) as pool:
-        parts = pool.map(lambda limits: list(_range(client, bucket, prefix, *limits)), ranges)
-        return [listed for part in parts for listed in part]
+    parts = read_many(lambda limits: list(_range(client, bucket, prefix, *limits)), ranges)
+    return [listed for part in parts for listed in part]
 
 
 def list_prefix(client: Any, bucket: str, prefix: str) -> Listing:
@@ -56,14 +55,13 @@ def list_prefixes(client: Any, bucket: str, prefixes: Sequence[str]) -> dict[str
     """
     ordered = sorted(set(prefixes))
     is_nested = any(lower.startswith(upper) for upper, lower in pairwise(ordered))
-    with ThreadPoolExecutor(_RANGES) as pool:
-        if is_nested or _lists_in_no_order(bucket):
-            listed = pool.map(lambda prefix: list_prefix(client, bucket, prefix), ordered)
-            return dict(zip(ordered, listed, strict=True))
-        step = max(1, -(-len(ordered) // _RANGES))
-        chunks = [ordered[start : start + step] for start in range(0, len(ordered), step)]
-        found = pool.map(lambda chunk: _list_neighbours(client, bucket, chunk), chunks)
-        return {prefix: listing for part in found for prefix, listing in part.items()}
+    if is_nested or _lists_in_no_order(bucket):
+        listed = read_many(lambda prefix: list_prefix(client, bucket, prefix), ordered)
+        return dict(zip(ordered, listed, strict=True))
+    step = max(1, -(-len(ordered) // _RANGES))
+    chunks = [ordered[start : start + step] for start in range(0, len(ordered), step)]
+    found = read_many(lambda chunk: _list_neighbours(client, bucket, chunk), chunks)
+    return {prefix: listing for part in found for prefix, listing in part.items()}
 
 
 def _list_neighbours(client: Any, bucket: str, ordered: Sequence[str]) -> dict[str, Listing]:

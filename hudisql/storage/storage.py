@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -19,6 +18,7 @@ from typing import Any, Final, TypeVar
 from hudisql.errors import NoSuchPathError, StorageError
 from hudisql.storage.file_system import FileInfo, FileSystem
 from hudisql.storage.local import LocalFileSystem
+from hudisql.storage.parallel_reads import read_many
 from hudisql.storage.paths import (
     S3_SCHEMES,
     ancestors_of,
@@ -33,7 +33,6 @@ from hudisql.storage.paths import (
 )
 from hudisql.storage.unchanged_files import UnchangedFiles
 
-_THREADS: Final = 16
 _MANY_PREFIXES: Final = 32
 _LOCAL: Final = LocalFileSystem()
 
@@ -265,10 +264,7 @@ class Storage:
 
     def _map(self, ask: Callable[[str], _Answer], paths: Sequence[str], *, few_local: int) -> list[_Answer]:
         few = few_local if all(path.startswith("/") for path in paths) else 2
-        if len(paths) < few:
-            return [ask(path) for path in paths]
-        with ThreadPoolExecutor(_THREADS) as pool:
-            return list(pool.map(ask, paths))
+        return [ask(path) for path in paths] if len(paths) < few else read_many(ask, paths)
 
     def _file_system(self, path: str) -> FileSystem:
         if path.startswith("/"):

@@ -89,14 +89,15 @@ def check_indexes(table: LivingTable) -> tuple[str, ...]:
         for instant in metadata.table.timeline.pending
         for path in marked_files(metadata.table.storage, metadata.table.base_path, instant.timestamp)
     }
-    live = {file.path.rpartition("/")[2] for file in files} - begun
+    live = {file.path.rpartition("/")[2] for file in files}
     different = [found for found in compare_listings(metadata) if found.differs]
     # A writer that was killed leaves files in the storage alone, a clean or rollback in the listing alone.
     is_interrupted = bool(metadata.table.timeline.pending)
     wrong = [
         found
         for found in different
-        if found.name in live or (found.listed_bytes is not None and not is_interrupted)
+        if (found.name in live and not (found.name in begun and found.listed_bytes is None))
+        or (found.listed_bytes is not None and not is_interrupted)
     ]
     assert not wrong, wrong
     if RECORD_INDEX in metadata.indexes:

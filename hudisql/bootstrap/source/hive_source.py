@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from hudisql.bootstrap.blockers import Finding, blocker, name_some, warning
 from hudisql.bootstrap.source.partition_columns import partition_type
@@ -40,11 +39,10 @@ from hudisql.format.paths.file_names import is_hidden
 from hudisql.format.paths.ignored_names import is_ignored
 from hudisql.format.paths.partition_path import HIVE_DEFAULT_PARTITION, partition_path
 from hudisql.storage import Storage, is_inside, join
+from hudisql.storage.parallel_reads import read_many
 
 if TYPE_CHECKING:
     from hudisql.catalog.client import MetastoreClient
-
-_LISTING_THREADS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +323,5 @@ def _list_present(
     """The data files of each existing location."""
     infos = storage.infos(list(locations))
     present = [location for location, info in zip(locations, infos, strict=True) if info is not None]
-    with ThreadPoolExecutor(_LISTING_THREADS) as pool:
-        listed = pool.map(partial(list_source_files, storage, ignore=ignore), present)
-        return dict(zip(present, listed, strict=True))
+    listed = read_many(partial(list_source_files, storage, ignore=ignore), present)
+    return dict(zip(present, listed, strict=True))

@@ -41,10 +41,7 @@ def keys_with_values(
     log_bytes = [file_slice.log_length for file_slice in slices]
     if len(slices) > _MOST_GROUPS or max(log_bytes, default=0) > _MOST_LOG_BYTES:
         return None
-    found = read_many(
-        lambda file_slice: _keys_in(metadata, file_slice, parts.to_pylist(), most),
-        slices,
-    )
+    found = read_many(lambda file_slice: _keys_in(metadata, file_slice, parts.to_pylist(), most), slices)
     known = [keys for keys in found if keys is not None]
     if len(known) < len(found):
         return None
