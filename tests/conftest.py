@@ -189,6 +189,7 @@ def spark(warehouse: Path, metastore_uri: str) -> Iterator[Any]:
         .appName("hudisql-tests")
         .config(map=dict(SHORT_LIVED_JAVA))
         .config("spark.ui.enabled", "false")
+        .config("spark.python.sql.dataFrameDebugging.enabled", "false")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.host", "127.0.0.1")

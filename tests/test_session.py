@@ -27,6 +27,7 @@ def test_our_own_spark_gets_metastore_warehouse_and_quiet_and_the_user_s_setting
     assert configuration["spark.sql.catalogImplementation"] == "hive"
     assert configuration["spark.sql.warehouse.dir"] == "file:/data/w"
     assert configuration["spark.ui.enabled"] == "true"
+    assert configuration["spark.python.sql.dataFrameDebugging.enabled"] == "false"
     assert configuration["spark.x"] == "1"
     assert configuration["spark.hadoop.hive.y"] == "2"
     assert configuration["spark.hadoop.hive.metastore.sasl.enabled"] == "true"

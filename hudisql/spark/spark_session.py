@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _DISCOVERY_THRESHOLD: Final = ("spark.sql.sources.parallelPartitionDiscovery.threshold", "1000000")
 # With the default of 100 a session with many tables compiles the same code repeatedly.
 _COMPILED_CLASSES: Final = ("spark.sql.codegen.cache.maxEntries", "1000")
+# PySpark 4 notes which line of Python makes a column, here hudisql's own: ten of `col`'s 13 round trips.
+_CALL_SITES: Final = ("spark.python.sql.dataFrameDebugging.enabled", "false")
 _LOG_TAIL_LINES: Final = 15
 # The last line of spark-submit: `Exception in thread "main" org.apache.spark.SparkException: Master must …`.
 _THROWN: Final = re.compile(r'^(?:Exception in thread "[^"]*" [\w.$]+|Error): (.+)$', re.MULTILINE)
@@ -95,6 +97,7 @@ def spark_configuration(settings: Settings, warehouse: str, metastore_uris: Sequ
         "spark.hadoop.hive.metastore.warehouse.dir": Storage().hadoop_uri(warehouse),
         _DISCOVERY_THRESHOLD[0]: _DISCOVERY_THRESHOLD[1],
         _COMPILED_CLASSES[0]: _COMPILED_CLASSES[1],
+        _CALL_SITES[0]: _CALL_SITES[1],
     }
     if settings.master.startswith("local"):
         configuration |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
