@@ -1,7 +1,11 @@
-"""Paths of a slice's files, where a test knows that the slice has them."""
+"""The files of slices: paths where a test knows that there is one, and log files without rows."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from hudisql.format.log_file.log_block import LOG_WITHOUT_ROWS
+from hudisql.format.paths.file_names import is_log_file
 from hudisql.table.file_slice import FileSlice
 
 
@@ -15,3 +19,8 @@ def external_file_path(file_slice: FileSlice) -> str:
     """The path of the source file that the slice's skeleton stands for."""
     assert file_slice.external_file is not None, f"{file_slice.file_id} was not bootstrapped"
     return file_slice.external_file.path
+
+
+def has_lost_its_rows(path: Path) -> bool:
+    """True for a log file as a rollback leaves it."""
+    return is_log_file(path.name) and path.read_bytes() == LOG_WITHOUT_ROWS

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from hudisql.format.keys.computed_meta import ComputedMeta
+from hudisql.format.log_file.log_block import LENGTHS_WITHOUT_ROWS
 from hudisql.format.paths.external_file import ExternalFile as ExternalFile
-from hudisql.format.paths.file_names import FileGroup
+from hudisql.format.paths.file_names import FileGroup, is_log_file
 from hudisql.format.schema.internal_schema import FileColumns
+from hudisql.storage import FileInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,11 @@ class LogFile:
     base_instant_time: str
     version: int
     write_token: str
+
+    @property
+    def holds_rows(self) -> bool:
+        """False for log files that lost their rows in a rollback of hudisql, by their length."""
+        return self.length not in LENGTHS_WITHOUT_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +100,8 @@ class FileSlice:
 
     @property
     def has_log_files(self) -> bool:
-        """True if reading the latest state needs a merge; rolled back log files are empty."""
-        return any(log_file.length for log_file in self.log_files)
+        """True if reading the latest state needs a merge; rolled back log files do not count."""
+        return any(log_file.holds_rows for log_file in self.log_files)
 
     @property
     def length(self) -> int:
@@ -115,3 +122,8 @@ class FileSlice:
     def log_length(self) -> int:
         """The bytes of its log files."""
         return sum(log_file.length for log_file in self.log_files)
+
+
+def has_lost_its_rows(entry: FileInfo) -> bool:
+    """True for a log file without rows (`LogFile.holds_rows`), which hudisql lists in no metadata table."""
+    return entry.length in LENGTHS_WITHOUT_ROWS and is_log_file(entry.name)

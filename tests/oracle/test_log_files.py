@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from hudisql.format.log_file.log_block import LogBlock, encode_log_block
+from hudisql.format.log_file.log_block import LogBlock, encode_log_block, rollback_block
 from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.timeline.commit_metadata import CommitMetadata, LogWriteStat, WriteStat
 from hudisql.storage import Storage
@@ -23,7 +23,6 @@ from hudisql.write.handle.log_file import (
     LogFileConfig,
     data_blocks,
     delete_block,
-    rollback_block,
     write_log_file,
 )
 from tests.oracle.client import HudiOracle

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from hudisql.errors import UnsupportedTableError
 
@@ -121,6 +121,16 @@ def encode_log_block(block: LogBlock) -> bytes:
     )
     length = len(body) + _LENGTH_BYTES
     return b"".join((MAGIC, struct.pack(">q", length), body, struct.pack(">q", length + len(MAGIC))))
+
+
+def rollback_block(instant_time: str, target_instant_time: str) -> LogBlock:
+    """A block by which readers ignore the earlier blocks of `target_instant_time` in the slice's logs."""
+    header: Mapping[int, str] = {
+        HeaderKey.COMMAND_BLOCK_TYPE: ROLLBACK_BLOCK,
+        HeaderKey.INSTANT_TIME: instant_time,
+        HeaderKey.TARGET_INSTANT_TIME: target_instant_time,
+    }
+    return LogBlock(BlockType.COMMAND, header)
 
 
 def parse_log_blocks(content: bytes, name: str) -> Iterator[LogBlock | CorruptBlock]:
@@ -285,3 +295,18 @@ def _decode_metadata(body: memoryview, position: int) -> tuple[dict[int, str], i
         entries[key] = bytes(body[position : position + length]).decode()
         position += length
     return entries, position
+
+
+NO_INSTANT: Final = "00000000000000"
+"""Older than each instant (Hudi's `HoodieTimeline.INIT_INSTANT_TS`)."""
+
+# Hudi 0.15 stops reading a slice's logs at a block that is later than the latest commit, so this one is not
+# of the commit that wrote the file; and that commit may have other blocks in the slice, which count.
+LOG_WITHOUT_ROWS: Final = encode_log_block(rollback_block(NO_INSTANT, "0"))
+"""The content of a log file that has lost its rows: a block that rolls back nothing.
+
+No other log file has its length, since Hudi's rollback blocks name instants of 14 or 17 digits.
+"""
+
+LENGTHS_WITHOUT_ROWS: Final = frozenset({0, len(LOG_WITHOUT_ROWS)})
+"""The lengths in bytes of log files that have lost their rows; 0 as of a writer that died."""

@@ -252,7 +252,7 @@ def _partition_parts(paths: Collection[str]) -> dict[str, str]:
 
 def _names(file_slice: FileSlice) -> list[str]:
     """The names of the files of whose rows the rows of the slice are made."""
-    paths = [log_file.path for log_file in file_slice.log_files if log_file.length]
+    paths = [log_file.path for log_file in file_slice.log_files if log_file.holds_rows]
     if file_slice.base_file is not None:
         paths.append(file_slice.base_file.path)
     return [path.rpartition("/")[2] for path in paths]

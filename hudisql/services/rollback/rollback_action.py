@@ -298,7 +298,7 @@ def _check_no_log_files(table: HudiTable, planned: Instant) -> None:
     begun = []
     for partition, file_id in sorted(groups):
         version = versions.get(partition, {}).get(file_id, {}).get(planned.timestamp)
-        if version is not None and any(log_file.length for log_file in version.log_files):
+        if version is not None and any(log_file.holds_rows for log_file in version.log_files):
             begun.append(f"{partition}/{file_id}".lstrip("/"))
     if begun:
         raise RollbackRefusedError(

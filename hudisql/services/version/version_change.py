@@ -144,7 +144,7 @@ def plan_version_change(table: HudiTable, to_version: int) -> VersionChangePlan:
     if to_version == WRITTEN_VERSION:
         _check_plain_keys(table)
     slices = load_file_slices(table) if table.is_merge_on_read and _changes_layout(table, to_version) else []
-    compacted = sum(1 for file_slice in slices if file_slice.log_files)
+    compacted = sum(1 for file_slice in slices if file_slice.has_log_files)
     if compacted:
         check_written(table, COMPACTION)
     return VersionChangePlan(
@@ -211,7 +211,7 @@ def _prepare(table: HudiTable, plan: VersionChangePlan, concurrency: Concurrency
     if (
         has_layout
         and table.is_merge_on_read
-        and any(file_slice.log_files for file_slice in load_file_slices(table))
+        and any(file_slice.has_log_files for file_slice in load_file_slices(table))
     ):
         raise WriteConflictError(
             f"file slices of {table.base_path} have log files that another writer has written meanwhile, or "

@@ -5,12 +5,13 @@ Follows `ValidateMetadataTableFilesProcedure` of Hudi 1.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from hudisql.format.paths.file_names import is_data_file
 from hudisql.storage import FileInfo, join
+from hudisql.table.file_slice import has_lost_its_rows
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.partitions.listed_partitions import list_partition_paths
 
@@ -52,7 +53,7 @@ def compare_listings(metadata: MetadataTable) -> Iterator[ComparedFile]:
                 if listed_files is None
                 else dict(zip(listed_files.names.to_pylist(), listed_files.sizes.to_pylist(), strict=True))
             )
-            yield from _compared(path, _data_files(entries), sizes)
+            yield from _compared(path, _data_files(entries, sizes), sizes)
 
 
 def _compared(path: str, stored: dict[str, int], listed: dict[str, int]) -> Iterator[ComparedFile]:
@@ -60,10 +61,13 @@ def _compared(path: str, stored: dict[str, int], listed: dict[str, int]) -> Iter
         yield ComparedFile(path, name, stored.get(name), listed.get(name))
 
 
-def _data_files(entries: Sequence[FileInfo]) -> dict[str, int]:
-    """The data files by name; empty log files, which rollbacks in timeline layout 1 leave, are not listed."""
+def _data_files(entries: Sequence[FileInfo], listed: Container[str]) -> dict[str, int]:
+    """The data files by name, without empty ones; log files without rows if listed, as Hudi lists them."""
     return {
         entry.name: entry.length
         for entry in entries
-        if not entry.is_directory and is_data_file(entry.path) and entry.length
+        if not entry.is_directory
+        and entry.length
+        and is_data_file(entry.path)
+        and (entry.name in listed or not has_lost_its_rows(entry))
     }

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.storage import FileInfo
+from hudisql.table.file_slice import has_lost_its_rows
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions
 from hudisql.table.partitions.registered_partitions import registered_partitions, with_registered
@@ -54,12 +55,11 @@ def _holds_slice(
     for entry in entries:
         if (base := parse_base_file_name(entry.name)) is not None:
             file_id, instant_time, is_log = base.file_id, base.instant_time, False
-        elif entry.length and (log := parse_log_file_name(entry.name)) is not None:
+        elif not has_lost_its_rows(entry) and (log := parse_log_file_name(entry.name)) is not None:
             file_id, instant_time, is_log = log.file_id, log.base_instant_time, True
         else:
             continue
-        # A rolled back log file is empty. Log files on top of a pending compaction are visible, the
-        # compaction's own base file is not.
+        # Log files on top of a pending compaction are visible, the compaction's own base file is not.
         is_pending = instant_time in timeline.pending_compactions
         is_visible = is_log if is_pending else timeline.is_visible(instant_time)
         if is_visible and (path, file_id) not in replaced:

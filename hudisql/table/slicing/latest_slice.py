@@ -50,8 +50,8 @@ def latest_slice(
 
 
 def _holds_rows(log_files: Iterable[LogFile]) -> bool:
-    """False if all log files are empty, as rolled back ones are."""
-    return any(log_file.length for log_file in log_files)
+    """False if all log files were rolled back."""
+    return any(log_file.holds_rows for log_file in log_files)
 
 
 def in_merge_order(log_files: Sequence[LogFile]) -> tuple[LogFile, ...]:

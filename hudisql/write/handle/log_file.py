@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from hudisql.config.hudi_config import MAX_BLOCK_SIZE, MAX_LOG_SIZE
 from hudisql.format.log_file.log_block import (
-    ROLLBACK_BLOCK,
+    NO_INSTANT,
     BlockType,
     HeaderKey,
     LogBlock,
@@ -83,16 +83,6 @@ def delete_block(record_keys: pa.Array, partition_path: str, avro_schema: str, i
     return LogBlock(BlockType.DELETE, header, encode_delete_records(record_keys, partition_path))
 
 
-def rollback_block(instant_time: str, target_instant_time: str) -> LogBlock:
-    """A block by which readers ignore the earlier blocks of `target_instant_time` in the slice's logs."""
-    header: Mapping[int, str] = {
-        HeaderKey.COMMAND_BLOCK_TYPE: ROLLBACK_BLOCK,
-        HeaderKey.INSTANT_TIME: instant_time,
-        HeaderKey.TARGET_INSTANT_TIME: target_instant_time,
-    }
-    return LogBlock(BlockType.COMMAND, header)
-
-
 def next_log_version(file_slice: FileSlice, base_instant_time: str) -> int:
     """The version of the next log file on top of that base instant; the first is 1.
 
@@ -148,4 +138,5 @@ def instants_of_blocks(storage: Storage, path: str) -> frozenset[str]:
     """The instants that wrote the blocks of a log file. Raises NoSuchPathError, StorageError."""
     with storage.open_input(path) as source:
         blocks = scan_log_blocks(source, path)
-        return frozenset(block.instant_time for block in blocks if isinstance(block, LogBlockHead))
+        found = frozenset(block.instant_time for block in blocks if isinstance(block, LogBlockHead))
+    return found - {NO_INSTANT}

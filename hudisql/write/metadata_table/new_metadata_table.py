@@ -46,7 +46,7 @@ from hudisql.format.timeline.timeline_layout import (
 from hudisql.read.merge.merge_mode import log_merge_config_for
 from hudisql.spark.task_runner import SILENT
 from hudisql.storage import join
-from hudisql.table.file_slice import FileSlice
+from hudisql.table.file_slice import FileSlice, has_lost_its_rows
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.incomplete_groups import indexed_commits
@@ -261,14 +261,17 @@ def _measured_fields(table: HudiTable) -> tuple[pa.Field, ...]:
 
 
 def _listed_files(table: HudiTable) -> dict[str, dict[str, int]]:
-    """The bytes of all committed files by partition path and name, without the empty ones of rollbacks."""
+    """The bytes of all committed files by partition path and name, but for those without rows."""
     paths = list_partition_paths(table)
     listings = table.storage.list_directories([join(table.base_path, path) for path in paths])
     return {
         path: {
             entry.name: entry.length
             for entry in entries
-            if entry.length and not entry.is_directory and _is_committed(table, entry.name)
+            if entry.length
+            and not entry.is_directory
+            and _is_committed(table, entry.name)
+            and not has_lost_its_rows(entry)
         }
         for path, entries in zip(paths, listings, strict=True)
     }
@@ -302,7 +305,7 @@ def _files_of(found: FileSlice) -> list[FileSlice]:
     logs = [
         replace(found, base_file=None, external_file=None, log_files=(log_file,))
         for log_file in found.log_files
-        if log_file.length
+        if log_file.holds_rows
     ]
     return [*base, *logs]
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from hudisql.errors import PathExistsError
+from hudisql.format.log_file.log_block import rollback_block
 from hudisql.format.paths.file_names import is_log_file, parse_log_file_name
 from hudisql.format.timeline.active_timeline import Timeline, load_timeline
 from hudisql.format.timeline.instant import (
@@ -30,7 +31,7 @@ from hudisql.storage import parent_of
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.properties.written_versions import check_written
-from hudisql.write.handle.log_file import rollback_block, write_log_file
+from hudisql.write.handle.log_file import write_log_file
 from hudisql.write.handle.log_naming import log_naming
 from hudisql.write.index.hash_rings import remove_rings
 from hudisql.write.index.partition_buckets import remove_bucket_rules
@@ -167,10 +168,10 @@ def _open_rollback(
 def _delete_files(
     table: HudiTable, rollback: Instant, target: Instant, files: InstantFiles
 ) -> dict[str, dict[str, int]]:
-    """Delete and truncate the files; returns the log files with rollback blocks, by partition path."""
+    """Delete the files, or their rows; returns the log files with rollback blocks, by partition path."""
     storage = table.storage
     storage.delete_files(sorted(files.deleted))
-    delete_uncommitted_files(storage, files.truncated, table.timeline.layout)
+    delete_uncommitted_files(storage, files.own_logs, table.timeline.layout)
     blocks: dict[str, dict[str, int]] = defaultdict(dict)
     for path in sorted(files.shared):
         uri, length = _append_rollback_block(table, path, rollback, target)
@@ -200,7 +201,7 @@ def _append_rollback_block(
 
 def _delete_late_files(table: HudiTable, target: Instant, files: InstantFiles) -> InstantFiles:
     """Delete files that a task created after its writer died; by now they have markers."""
-    storage, known = table.storage, files.deleted | files.truncated | files.shared
+    storage, known = table.storage, files.deleted | files.own_logs | files.shared
     late = {
         path
         for path in marked_files(storage, table.base_path, target.timestamp).keys() - known
@@ -211,7 +212,7 @@ def _delete_late_files(table: HudiTable, target: Instant, files: InstantFiles) -
     delete_uncommitted_files(storage, late, table.timeline.layout)
     is_deleted = log_naming(table.timeline.layout).is_new_file
     logs = {path for path in late if is_log_file(path) and not is_deleted}
-    return InstantFiles(files.deleted | (late - logs), files.truncated | logs, files.shared)
+    return InstantFiles(files.deleted | (late - logs), files.own_logs | logs, files.shared)
 
 
 def complete_interrupted_undoings(table: HudiTable, concurrency: Concurrency) -> bool:

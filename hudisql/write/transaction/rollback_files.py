@@ -38,13 +38,13 @@ from hudisql.write.transaction.uncommitted_files import instants_of_log_file
 class InstantFiles:
     """The files of one instant, as paths.
 
-    `deleted` are base files and log files of slices that the instant began; `truncated` log files have only
-    the instant's blocks; `shared` log files also have blocks of other instants, so a rollback block is
-    appended.
+    `deleted` are base files and log files of slices that the instant began; `own_logs` have blocks of
+    the instant alone and lose their rows; `shared` log files also have blocks of other instants, so a
+    rollback block is appended.
     """
 
     deleted: frozenset[str]
-    truncated: frozenset[str] = frozenset()
+    own_logs: frozenset[str] = frozenset()
     shared: frozenset[str] = frozenset()
 
     def by_partition(self, table: HudiTable) -> dict[str, RollbackFiles]:
@@ -52,7 +52,7 @@ class InstantFiles:
         found: dict[str, RollbackFiles] = defaultdict(RollbackFiles)
         for path in sorted(self.deleted):
             found[self.partition_of(table, path)].deleted.append(table.storage.hadoop_uri(path))
-        logs = sorted(self.truncated | self.shared)
+        logs = sorted(self.own_logs | self.shared)
         for path, info in zip(logs, table.storage.infos(logs), strict=True):
             if info is not None:
                 uri = table.storage.hadoop_uri(path)
@@ -96,8 +96,8 @@ def find_files(
     if log_naming(table.timeline.layout).is_new_file:
         own = {path for path in logs if _base_instant(path) == instant_time}
         return InstantFiles(frozenset(deleted | own | _version_6_logs(table, logs - own, instant_time)))
-    truncated, shared = _split_log_files(table, logs - deleted, instant_time)
-    return InstantFiles(frozenset(deleted), frozenset(truncated), frozenset(shared))
+    own_logs, shared = _split_log_files(table, logs - deleted, instant_time)
+    return InstantFiles(frozenset(deleted), frozenset(own_logs), frozenset(shared))
 
 
 def _version_6_logs(table: HudiTable, logs: Collection[str], instant_time: str) -> set[str]:
@@ -175,11 +175,11 @@ def _split_log_files(
     table: HudiTable, paths: Collection[str], instant_time: str
 ) -> tuple[set[str], set[str]]:
     """The log files without blocks of other instants, and those with blocks of others, too."""
-    truncated, shared = set(), set()
+    own_logs, shared = set(), set()
     for path in sorted(paths):
         writers = instants_of_log_file(table.storage, path)
         if not writers - {instant_time}:
-            truncated.add(path)
+            own_logs.add(path)
         elif instant_time in writers:
             shared.add(path)
-    return truncated, shared
+    return own_logs, shared

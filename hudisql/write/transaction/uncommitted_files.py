@@ -2,14 +2,16 @@
 
 Uncommitted base files are invisible and are deleted. In layout 1 of the timeline the name of a log file does
 not contain its commit: readers and Apache Hudi's compaction plans may already refer to the file and would
-fail if it were deleted, so it is truncated. Hudi instead appends a rollback block, which every reader then
-has to read. In layout 2 a log file belongs to one commit, and is deleted.
+fail if it were deleted, so it keeps its name and loses its rows. It is not left empty, since Hudi makes no
+metadata table of a table with an empty file (`HoodieMetadataPayload.createPartitionFilesRecord`). In layout 2
+a log file belongs to one commit, and is deleted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from hudisql.format.log_file.log_block import LOG_WITHOUT_ROWS
 from hudisql.format.paths.file_names import is_log_file
 from hudisql.format.timeline.commit_metadata import CommitMetadata
 from hudisql.format.timeline.timeline_layout import TimelineLayout
@@ -20,12 +22,12 @@ from hudisql.write.transaction.markers import delete_markers, delete_some_marker
 
 
 def delete_uncommitted_files(storage: Storage, paths: Collection[str], layout: TimelineLayout) -> None:
-    """Delete these data files, if they exist; in layout 1 log files are truncated. Raises StorageError."""
+    """Delete these data files, if they exist; in layout 1 log files lose their rows. Raises StorageError."""
     keeps_logs = not log_naming(layout).is_new_file
-    truncated = [path for path in paths if keeps_logs and is_log_file(path)]
+    kept = [path for path in paths if keeps_logs and is_log_file(path)]
     storage.delete_files([path for path in paths if not (keeps_logs and is_log_file(path))])
-    infos = storage.infos(truncated)
-    storage.write_files([info.path for info in infos if info is not None], b"")
+    infos = storage.infos(kept)
+    storage.write_files([info.path for info in infos if info is not None], LOG_WITHOUT_ROWS)
 
 
 def delete_unnamed_files(

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from hudisql.errors import CorruptTableError, UnsupportedTableError
 from hudisql.format.log_file.log_block import (
+    LENGTHS_WITHOUT_ROWS,
+    LOG_WITHOUT_ROWS,
     MAGIC,
     ROLLBACK_BLOCK,
     BlockType,
@@ -20,6 +22,7 @@ from hudisql.format.log_file.log_block import (
     LogBlockHead,
     encode_log_block,
     parse_log_blocks,
+    rollback_block,
     scan_log_blocks,
 )
 from hudisql.format.log_file.log_block_content import (
@@ -71,6 +74,15 @@ def test_contents_of_golden_blocks_are_written_again_byte_for_byte(golden: Any) 
                 (partition,) = set(deletes.partition_paths.to_pylist())
                 assert encode_delete_records(deletes.record_keys, partition) == bytes(block.content)
     assert seen == {BlockType.AVRO_DATA, BlockType.DELETE, BlockType.COMMAND, BlockType.PARQUET_DATA}
+
+
+def test_a_log_file_without_rows_has_one_block_that_rolls_back_no_instant() -> None:
+    (block,) = parse_log_blocks(LOG_WITHOUT_ROWS, "log")
+    assert isinstance(block, LogBlock)
+    assert block.is_rollback
+    assert int(block.instant_time) == int(block.header[HeaderKey.TARGET_INSTANT_TIME]) == 0
+    for time in ("20240301080000", "20240301080000123"):
+        assert len(encode_log_block(rollback_block(time, time))) not in LENGTHS_WITHOUT_ROWS
 
 
 def test_a_rollback_block_of_apache_hudi_is_known(golden: Any) -> None:

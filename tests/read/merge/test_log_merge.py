@@ -18,7 +18,13 @@ from hypothesis import strategies as st
 
 from hudisql.errors import CorruptTableError, UnsupportedTableError
 from hudisql.format.avro.avro_container import load_codec
-from hudisql.format.log_file.log_block import BlockType, HeaderKey, LogBlock, encode_log_block
+from hudisql.format.log_file.log_block import (
+    BlockType,
+    HeaderKey,
+    LogBlock,
+    encode_log_block,
+    rollback_block,
+)
 from hudisql.format.log_file.log_block_content import encode_data_block, encode_delete_records
 from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.schema.meta_columns import META_SCHEMA
@@ -93,15 +99,6 @@ def _ordered_delete_block(deletes: Sequence[tuple[str, int]], instant_time: str)
     fastavro.schemaless_writer(stream, schema, {"deleteRecordList": records})
     content = struct.pack(">ii", 3, len(stream.getvalue())) + stream.getvalue()
     return LogBlock(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant_time}, content)
-
-
-def _rollback_block(instant_time: str, target: str) -> LogBlock:
-    header: dict[int, str] = {
-        HeaderKey.COMMAND_BLOCK_TYPE: "0",
-        HeaderKey.INSTANT_TIME: instant_time,
-        HeaderKey.TARGET_INSTANT_TIME: target,
-    }
-    return LogBlock(BlockType.COMMAND, header)
 
 
 def _slice(
@@ -215,7 +212,7 @@ def test_merged_rows_are_those_of_a_plain_model(
     for number, (kind, day, records) in enumerate(blocks):
         rows = [(key, seq, f"{number}") for key, seq in records]
         if kind == "rollback":
-            written.append(_rollback_block("20260209000000009", _instant(day)))
+            written.append(rollback_block("20260209000000009", _instant(day)))
         elif kind == "delete":
             written.append(_delete_block([key for key, _ in records], _instant(day)))
         elif kind == "ordered delete":
@@ -279,7 +276,7 @@ def test_of_large_log_files_one_block_at_a_time_is_in_memory(
     logs: list[list[LogBlock | bytes]] = [
         [block(1, 0), block(2, 5_000)],
         [block(3, 1_000, parquet=True), b"torn", block(4, 9_000)],
-        [_rollback_block(_instant(5), _instant(4)), block(6, 0), _delete_block(["k7"], _instant(6))],
+        [rollback_block(_instant(5), _instant(4)), block(6, 0), _delete_block(["k7"], _instant(6))],
     ]
     file_slice = _slice(tmp_path, [("k1", 0, "base"), ("other", 0, "base")], logs)
     whole = _as_rows(_read(file_slice))

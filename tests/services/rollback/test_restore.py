@@ -30,6 +30,7 @@ from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.commit import begin_commit, rollback_commit
 from hudisql.write.transaction.timeline_payloads import RestorePlan
+from tests.file_slices import has_lost_its_rows
 from tests.oracle.line_process import LineProcess
 from tests.services.copied_tables import STORAGE, Copy, again, rows_of, rows_without
 from tests.soak import parameters
@@ -47,11 +48,11 @@ COPIED = (
 
 
 def _data_files(table: HudiTable) -> list[str]:
-    """Base files, and log files that hold something."""
+    """Base files, and log files that were not rolled back."""
     return sorted(
         path.name
         for path in Path(table.base_path).glob("*/*")
-        if parse_base_file_name(path.name) or (parse_log_file_name(path.name) and path.stat().st_size)
+        if parse_base_file_name(path.name) or (parse_log_file_name(path.name) and not has_lost_its_rows(path))
     )
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from hudisql.format.log_file.log_block import LOG_WITHOUT_ROWS
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.partitions.listed_partitions import list_partitions
@@ -46,10 +47,10 @@ def test_a_directory_with_files_of_a_failed_write_alone_is_no_partition(maker: T
     )
     assert paths_of(maker) == ["dt=a", "dt=b"]
     (failed / "f-0_0-0-0_20240301000009000.parquet").touch()
-    # A log file that was rolled back is empty.
     log_file = failed / ".f-0_20240301000002000.log.1_0-0-0"
-    log_file.touch()
-    assert paths_of(maker) == ["dt=a", "dt=b"]
+    for rolled_back in (b"", LOG_WITHOUT_ROWS):
+        log_file.write_bytes(rolled_back)
+        assert paths_of(maker) == ["dt=a", "dt=b"]
     log_file.write_bytes(b"#HUDI#")
     assert paths_of(maker) == ["dt=a", "dt=b", "dt=c"]
 

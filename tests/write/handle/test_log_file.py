@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.format.log_file.log_block import BlockType, HeaderKey, parse_log_blocks
+from hudisql.format.log_file.log_block import BlockType, HeaderKey, parse_log_blocks, rollback_block
 from hudisql.format.paths.file_names import parse_log_file_name
 from hudisql.format.schema.meta_columns import META_SCHEMA
 from hudisql.read.merge.merge_mode import log_merge_config_of
@@ -22,7 +22,6 @@ from hudisql.write.handle.log_file import (
     data_blocks,
     delete_block,
     next_log_version,
-    rollback_block,
     write_log_file,
 )
 from tests.opened import open_at

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from hudisql.errors import UnsupportedTableError
+from hudisql.format.log_file.log_block import LOG_WITHOUT_ROWS
 from hudisql.format.metadata_table import metadata_writing
 from hudisql.format.metadata_table.column_statistics import column_statistics
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, RECORD_INDEX
@@ -72,10 +73,13 @@ def test_it_is_made_after_the_last_instant_with_all_columns(
     assert {*(statistics_columns(table, ()) or ())} == {*META_COLUMNS, *columns}
 
 
-def test_empty_log_files_that_rollbacks_leave_are_not_listed(golden: Golden, tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"", LOG_WITHOUT_ROWS])
+def test_log_files_that_lost_their_rows_are_not_listed(
+    golden: Golden, tmp_path: Path, content: bytes
+) -> None:
     path = _copy(golden, "mor_upsert_only_updates", tmp_path)
     log_file = next(Path(path, "dt=2024-03-01").glob(".[!.]*.log.1_*[!c]"))
-    log_file.with_name(log_file.name.replace(".log.1_", ".log.9_")).touch()
+    log_file.with_name(log_file.name.replace(".log.1_", ".log.9_")).write_bytes(content)
     _make(path)
     assert not any(found.differs for found in compare_listings(open_kept(path)))
 

@@ -22,7 +22,14 @@ from hudisql.errors import (
     WriteConflictError,
 )
 from hudisql.format.avro.avro_container import load_codec
-from hudisql.format.log_file.log_block import HeaderKey, LogBlock, encode_log_block, parse_log_blocks
+from hudisql.format.log_file.log_block import (
+    LOG_WITHOUT_ROWS,
+    HeaderKey,
+    LogBlock,
+    encode_log_block,
+    parse_log_blocks,
+    rollback_block,
+)
 from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from hudisql.format.timeline.instant import Instant, InstantState
@@ -31,7 +38,6 @@ from hudisql.storage.paths import staged_path
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.properties.table_configuration import record_statistics, reopened_with_entries
-from hudisql.write.handle.log_file import rollback_block
 from hudisql.write.transaction.commit import (
     OpenCommit,
     begin_commit,
@@ -346,7 +352,7 @@ def test_a_writer_with_a_fresh_heartbeat_is_left_alone(table: HudiTable) -> None
     assert _states(table, alive.instant_time) == set()
 
 
-def test_a_log_file_is_emptied_unless_others_wrote_to_it(table: HudiTable) -> None:
+def test_a_log_file_loses_its_rows_unless_others_wrote_to_it(table: HudiTable) -> None:
     pending = begin_commit(table, "UPSERT")
     other = encode_log_block(rollback_block("20200101000000000", "1"))
     own = encode_log_block(rollback_block(pending.instant_time, "1"))
@@ -365,7 +371,7 @@ def test_a_log_file_is_emptied_unless_others_wrote_to_it(table: HudiTable) -> No
         logs[name].write_bytes(content)
     roll_back_failed_writes(open_table(STORAGE, table.base_path))
     # A plan or a reader may name it.
-    assert [logs[name].read_bytes() for name in "efg"] == [other, b"", other + own]
+    assert [logs[name].read_bytes() for name in "efg"] == [other, LOG_WITHOUT_ROWS, other + own]
     assert open_table(STORAGE, table.base_path).timeline.pending == ()
     (added,) = (each for each in logs["g"].parent.glob(".g_*") if each != logs["g"])
     assert added.name == ".g_20200101000000000.log.8_1-0-1"
