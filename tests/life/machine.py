@@ -375,7 +375,8 @@ class RandomLife(RuleBasedStateMachine):
         rows = made.rows(chosen & set(self.table.state.rows), DAYS[0], number)
         if not rows:
             return IDLE
-        self.hudi.delete(self.table, rows, number)
+        if not self.hudi.delete(self.table, rows, number):
+            return REFUSED
         assert self.table.take_over(made.delete(chosen)[1])
         return DONE
 

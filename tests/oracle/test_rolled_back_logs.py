@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
 from tests.oracle.client import BY_METADATA, HudiOracle
 from tests.oracle.comparison import our_rows
 from tests.oracle.shapes import SHAPES, noted_rows
+from tests.soak import parameters
 
 pytestmark = pytest.mark.oracle
 
@@ -125,15 +127,22 @@ def test_a_log_file_that_we_rolled_back_hides_no_rows_of_an_earlier_commit_behin
     assert _our_notes(path) == FIRST
 
 
+@pytest.mark.parametrize("compaction", parameters(["none", "planned", "run"], in_ci=["planned"]))
 def test_a_table_with_a_log_file_that_we_rolled_back_is_upgraded(
-    oracle_015: HudiOracle, oracle_120: HudiOracle, path: str
+    oracle_015: HudiOracle, oracle_120: HudiOracle, path: str, compaction: str
 ) -> None:
     compacting = OPTIONS | {"hoodie.compact.inline": "true"} | EAGER_COMPACTION
     oracle_015.upsert(noted_rows(SHAPE, 0, 60, "third"), path, compacting)
     commit, log_file = _delete_all_but_do_not_commit(path)
+    if compaction != "none":
+        oracle_015.sql(f"call run_compaction(op=>'schedule', path=>'{path}', options=>'{_told()}')")
+        (planned,) = open_table(STORAGE, path).timeline.pending_compactions
     rollback_commit(commit)
+    if compaction == "run":
+        oracle_015.sql(f"call run_compaction(op=>'run', path=>'{path}', options=>'{_told()}')")
+        assert _file_slice(path).base_instant_time == planned
     plan = plan_version_change(open_table(STORAGE, path), 9)
-    assert plan.compacted_slices == 0
+    assert (plan.planned_compactions, plan.compacted_slices) == (int(compaction == "planned"), 0)
     run_version_change(plan, WriteOptions(), lambda: None)
     assert log_file.exists()
     expected = dict.fromkeys(range(60), "third")
@@ -164,8 +173,13 @@ def _roll_back_a_completed_write(path: str, oracle: HudiOracle) -> Path:
     return Path(added.path)
 
 
-@pytest.mark.parametrize("version", ["0.15.0", "1.2.0"])
-@pytest.mark.parametrize("roll_back", [_roll_back_a_failed_write, _roll_back_a_completed_write])
+@pytest.mark.parametrize(
+    ("roll_back", "version"),
+    parameters(
+        product([_roll_back_a_failed_write, _roll_back_a_completed_write], ["0.15.0", "1.2.0"]),
+        in_ci=[(_roll_back_a_failed_write, "0.15.0"), (_roll_back_a_completed_write, "1.2.0")],
+    ),
+)
 def test_hudi_makes_its_metadata_table_beside_a_log_file_that_we_rolled_back(
     oracle_015: HudiOracle,
     oracle_120: HudiOracle,

@@ -305,7 +305,8 @@ NO_INSTANT: Final = "00000000000000"
 LOG_WITHOUT_ROWS: Final = encode_log_block(rollback_block(NO_INSTANT, "0"))
 """The content of a log file that has lost its rows: a block that rolls back nothing.
 
-No other log file has its length, since Hudi's rollback blocks name instants of 14 or 17 digits.
+No other log file has its length: rows and deletes take more, Hudi's rollback blocks name longer instants, and
+its delete blocks without deletes, in metadata tables, are shorter.
 """
 
 LENGTHS_WITHOUT_ROWS: Final = frozenset({0, len(LOG_WITHOUT_ROWS)})

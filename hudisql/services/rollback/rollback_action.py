@@ -28,7 +28,7 @@ from hudisql.format.timeline.instant import (
 )
 from hudisql.services.planned_run import service_name, undo_run
 from hudisql.storage import join
-from hudisql.table.file_slice import FileSlice
+from hudisql.table.file_slice import FileSlice, LogFile
 from hudisql.table.files.snapshot import list_file_versions, slices_of_versions
 from hudisql.table.history.past_state import DOWNGRADED_LOGS, groups_without_base, lost_file_groups
 from hudisql.table.hudi_table import HudiTable
@@ -268,13 +268,16 @@ def undo_service(
                 "to undo",
                 hint="delete_request_instant_file => true deletes the plan",
             )
+        rolled_back: list[LogFile] = []
         if deletes_plan and pending.action == COMPACTION:
             check_nobody_writes(table)
-            _check_no_log_files(table, pending)
+            rolled_back = _logs_on_top(table, pending)
         held.check()
         undo_run(table, pending, concurrency)
         planned = pending.in_state(InstantState.REQUESTED)
         if deletes_plan:
+            # Once the plan's instant is older than the timeline, Hudi reads them as a slice without rows.
+            table.storage.delete_files([log_file.path for log_file in rolled_back])
             table.storage.delete_file(table.instant_path(planned))
         return planned
 
@@ -291,14 +294,19 @@ def _pending_service(table: HudiTable, instant_time: str) -> Instant:
     )
 
 
-def _check_no_log_files(table: HudiTable, planned: Instant) -> None:
-    """Raise RollbackRefusedError if writers have begun the slices that the compaction starts."""
+def _logs_on_top(table: HudiTable, planned: Instant) -> list[LogFile]:
+    """The log files without rows of the slices that the compaction starts.
+
+    Raises RollbackRefusedError if there are log files with rows, CorruptTableError, StorageError.
+    """
     groups = planned_file_groups(table, planned)
     versions = list_file_versions(table, existing_partitions(table, {partition for partition, _ in groups}))
-    begun = []
+    begun, without_rows = [], list[LogFile]()
     for partition, file_id in sorted(groups):
         version = versions.get(partition, {}).get(file_id, {}).get(planned.timestamp)
-        if version is not None and any(log_file.holds_rows for log_file in version.log_files):
+        log_files = [] if version is None else version.log_files
+        without_rows += [log_file for log_file in log_files if not log_file.holds_rows]
+        if any(log_file.holds_rows for log_file in log_files):
             begun.append(f"{partition}/{file_id}".lstrip("/"))
     if begun:
         raise RollbackRefusedError(
@@ -307,3 +315,4 @@ def _check_no_log_files(table: HudiTable, planned: Instant) -> None:
             f"({', '.join(begun[:_SHOWN])}{' …' if len(begun) > _SHOWN else ''})",
             hint=f"run it: CALL run_compaction(op => 'run', table => '…', timestamp => {planned.timestamp})",
         )
+    return without_rows

@@ -69,13 +69,15 @@ _EVENT_TIME_NOTE: Final = (
 class VersionChangePlan:
     """The steps that change the version of a table.
 
-    `compacted_slices` file slices have log files; `changes` are those of `hoodie.properties`. `remains` is
-    true if the table has the version, and an earlier run has left files of the old timeline.
+    `planned_compactions` are run, then one of the `compacted_slices` with log files; `changes` are those of
+    `hoodie.properties`. `remains` is true if the table has the version, and an earlier run has left files of
+    the old timeline.
     """
 
     table: HudiTable
     to_version: int
     failed_writes: int = 0
+    planned_compactions: int = 0
     compacted_slices: int = 0
     drops_metadata_table: bool = False
     changes: Mapping[str, str | None] | None = None
@@ -90,6 +92,8 @@ class VersionChangePlan:
             return
         if self.failed_writes:
             yield f"roll back failed writes: {self.failed_writes:,}"
+        if self.planned_compactions:
+            yield f"run planned compactions: {self.planned_compactions:,}"
         if self.compacted_slices:
             yield f"compact file slices with log files: {self.compacted_slices:,}"
         if self.drops_metadata_table:
@@ -143,14 +147,17 @@ def plan_version_change(table: HudiTable, to_version: int) -> VersionChangePlan:
     changes = _changes_of(table.properties, to_version)
     if to_version == WRITTEN_VERSION:
         _check_plain_keys(table)
-    slices = load_file_slices(table) if table.is_merge_on_read and _changes_layout(table, to_version) else []
+    is_compacted = table.is_merge_on_read and _changes_layout(table, to_version)
+    planned = len(table.timeline.pending_compactions) if is_compacted else 0
+    slices = load_file_slices(table) if is_compacted else []
     compacted = sum(1 for file_slice in slices if file_slice.has_log_files)
-    if compacted:
+    if planned or compacted:
         check_written(table, COMPACTION)
     return VersionChangePlan(
         table,
         to_version,
         failed_writes=len([instant for instant in pending if instant.action != COMPACTION]),
+        planned_compactions=planned,
         compacted_slices=compacted,
         drops_metadata_table=has_metadata_table(table),
         changes=changes,
@@ -171,7 +178,7 @@ def run_version_change(
     CorruptTableError, StorageError: the table then has its old version and its rows.
     """
     table, concurrency = plan.table, options.concurrency
-    if plan.changes is not None and plan.compacted_slices:
+    if plan.changes is not None and (plan.planned_compactions or plan.compacted_slices):
         table = _compact_all(table, options, spark())
     with concurrency.hold() as held:
         table = table.reopened()

@@ -81,8 +81,12 @@ def test_a_log_file_without_rows_has_one_block_that_rolls_back_no_instant() -> N
     assert isinstance(block, LogBlock)
     assert block.is_rollback
     assert int(block.instant_time) == int(block.header[HeaderKey.TARGET_INSTANT_TIME]) == 0
-    for time in ("20240301080000", "20240301080000123"):
-        assert len(encode_log_block(rollback_block(time, time))) not in LENGTHS_WITHOUT_ROWS
+    nothing = encode_delete_records(pa.array([], pa.string()), "")
+    # As of data tables, and of metadata tables, whose services number their instants.
+    for time in ("20240301080000", "20240301080000123", "20240301080000123001"):
+        without_deletes = LogBlock(BlockType.DELETE, {HeaderKey.INSTANT_TIME: time}, nothing)
+        for block in (rollback_block(time, time), without_deletes):
+            assert len(encode_log_block(block)) not in LENGTHS_WITHOUT_ROWS
 
 
 def test_a_rollback_block_of_apache_hudi_is_known(golden: Any) -> None:

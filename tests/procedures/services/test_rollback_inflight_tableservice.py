@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hudisql.errors import NoSuchInstantError, RollbackRefusedError, WriteConflictError
+from hudisql.format.log_file.log_block import LOG_WITHOUT_ROWS
 from hudisql.storage import Storage
 from hudisql.write.transaction.heartbeat import heartbeat_path
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
@@ -73,14 +74,33 @@ def test_what_a_killed_run_has_written_is_deleted_and_its_plan_stays(table: Chan
     assert [row[0] for row in rows] == [planned]
 
 
-def test_a_compaction_whose_slices_were_begun_keeps_its_plan(table: ChangedTable) -> None:
-    planned = _planned(table)
+def _log_on_top(table: ChangedTable, planned: str, content: bytes | None = None) -> Path:
+    """A log file of a slice that the planned compaction starts, by default with the rows of another one."""
     (log, *_) = Path(table.path).rglob(".*.log.*")
     begun = log.with_name(log.name.replace(log.name.split("_")[1].split(".")[0], planned))
-    begun.write_bytes(log.read_bytes())
+    begun.write_bytes(log.read_bytes() if content is None else content)
+    return begun
+
+
+@pytest.mark.parametrize("content", [b"", LOG_WITHOUT_ROWS])
+def test_log_files_that_were_rolled_back_go_with_the_plan(table: ChangedTable, content: bytes) -> None:
+    before = table.rows("*")
+    planned = _planned(table)
+    rolled_back = _log_on_top(table, planned, content)
+    _undo(table, planned, WITH_PLAN)
+    # Hudi would read it as the latest slice once the plan's instant is older than the timeline.
+    assert not rolled_back.exists()
+    assert _timeline_files(table, planned) == []
+    assert table.rows("*") == before
+
+
+def test_a_compaction_whose_slices_were_begun_keeps_its_plan(table: ChangedTable) -> None:
+    planned = _planned(table)
+    begun = _log_on_top(table, planned)
     with pytest.raises(RollbackRefusedError, match="1 file groups have log files in the slices"):
         _undo(table, planned, WITH_PLAN)
     assert _timeline_files(table, planned) == [f"{planned}.compaction.requested"]
+    assert begun.exists()
 
 
 def test_a_run_with_a_fresh_heartbeat_is_left_alone(table: ChangedTable) -> None:
