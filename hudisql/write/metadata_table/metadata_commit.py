@@ -76,6 +76,7 @@ from hudisql.write.metadata_table.column_ranges import (
     mergeable_range,
     merged_ranges,
 )
+from hudisql.write.metadata_table.deleted_partitions import files_of_deleted_partitions
 from hudisql.write.metadata_table.deltacommit_files import (
     IndexUpdate,
     IndexUpdates,
@@ -139,7 +140,7 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
         return None
     indexes = table.properties.metadata_partitions
     written = {path: _named(stats) for path, stats in commit.partition_to_write_stats.items()}
-    sizes = {path: _sizes(stats) for path, stats in written.items()}
+    sizes = _sizes_by_path(commit)
     updates = {FILES: IndexUpdate(cells_of(file_records(sizes)))}
     columns = statistics_columns(table, written)
     if columns is not None and commit.schema:
@@ -291,6 +292,9 @@ def write_commit(
     dropped = {*metadata.indexes} - {*updates}
     if dropped:
         drop_indexes(now, dropped)
+    gone = files_of_deleted_partitions(metadata, [_key(path) for path in commit.partition_to_write_stats])
+    if gone:
+        updates[FILES] = IndexUpdate(cells_of(file_records(_sizes_by_path(commit), deleted=gone)))
     write_deltacommit(metadata, instant_time, updates)
     return not dropped
 
@@ -365,6 +369,11 @@ def _named(stats: Iterable[WriteStat]) -> list[WriteStat]:
     return [stat for stat in stats if stat.path]
 
 
+def _sizes_by_path(commit: CommitMetadata) -> dict[str, dict[str, int]]:
+    """The bytes of the commit's files by partition path and name."""
+    return {path: _sizes(_named(stats)) for path, stats in commit.partition_to_write_stats.items()}
+
+
 def _sizes(stats: Collection[WriteStat]) -> dict[str, int]:
     """The bytes of the files by name, change logs included."""
     sizes = {_name(stat): stat.file_size_in_bytes for stat in stats}
@@ -381,9 +390,15 @@ def _key(path: str) -> str:
     return path or NON_PARTITIONED
 
 
-def file_records(sizes: Mapping[str, Mapping[str, int]]) -> dict[str, bytes]:
-    """The records of `files` for new files by partition path."""
-    records = {_key(path): encode_file_list(found) for path, found in sizes.items() if found}
+def file_records(
+    sizes: Mapping[str, Mapping[str, int]], *, deleted: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> dict[str, bytes]:
+    """The records of `files` for new files by partition path; those of the keys in `deleted` delete files."""
+    records = {
+        _key(path): encode_file_list(found, deleted=deleted.get(_key(path), ()))
+        for path, found in sizes.items()
+        if found
+    }
     return {ALL_PARTITIONS: encode_partition_list([_key(path) for path in sizes]), **records}
 
 
