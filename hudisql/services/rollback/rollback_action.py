@@ -268,16 +268,18 @@ def undo_service(
                 "to undo",
                 hint="delete_request_instant_file => true deletes the plan",
             )
-        rolled_back: list[LogFile] = []
-        if deletes_plan and pending.action == COMPACTION:
+        deletes_compaction = deletes_plan and pending.action == COMPACTION
+        if deletes_compaction:
             check_nobody_writes(table)
-            rolled_back = _logs_on_top(table, pending)
+            _logs_on_top(table, pending)
         held.check()
         undo_run(table, pending, concurrency)
         planned = pending.in_state(InstantState.REQUESTED)
-        if deletes_plan:
+        if deletes_compaction:
             # Once the plan's instant is older than the timeline, Hudi reads them as a slice without rows.
+            rolled_back = _logs_on_top(table, pending)
             table.storage.delete_files([log_file.path for log_file in rolled_back])
+        if deletes_plan:
             table.storage.delete_file(table.instant_path(planned))
         return planned
 

@@ -178,6 +178,10 @@ class MetadataTable:
         """
         return self._groups(index, prefixes, are_prefixes=True)
 
+    def read_layers_of_keys(self, index: str, keys: Collection[str]) -> list[list[MetadataRecords]]:
+        """As `read_layers`, of these keys alone."""
+        return self._groups(index, keys)
+
     def latest_slices(self, index: str) -> list[FileSlice]:
         """The latest slice of each file group of an index, by file id; empty without such a directory."""
         if index not in self._slices:

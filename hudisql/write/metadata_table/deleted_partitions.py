@@ -9,26 +9,47 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.format.metadata_table.metadata_records import FILES, MetadataRecords
+from hudisql.format.timeline.instant import CLEAN
+from hudisql.table.file_slice import FileSlice, LogFile
 from hudisql.table.metadata_table.metadata_table import MetadataTable
-from hudisql.write.metadata_table.deltacommit_files import is_of_hudisql
 
 
 def files_of_deleted_partitions(metadata: MetadataTable, keys: Collection[str]) -> dict[str, list[str]]:
     """The files that a new record of these keys of `files` has to delete, by key and sorted by name.
 
-    Reads nothing unless Hudi has written to the index since it was compacted. Raises CorruptTableError,
-    StorageError.
+    Reads log files of the index only after cleans since it was compacted. Raises CorruptTableError,
+    UnsupportedTableError, StorageError.
     """
-    slices = metadata.latest_slices(FILES)
-    if all(is_of_hudisql(log_file) for file_slice in slices for log_file in file_slice.log_files):
+    deleted = sorted(_keys_deleted_in_logs(metadata).intersection(keys))
+    if not deleted:
         return {}
-    deleted = [deleted_with_keys(layers, keys) for layers in metadata.read_layers(FILES, keys)]
-    return {key: sorted(names) for found in deleted for key, names in found.items() if names}
+    found = [deleted_with_keys(layers, deleted) for layers in metadata.read_layers_of_keys(FILES, deleted)]
+    return {key: sorted(names) for files in found for key, names in files.items() if names}
+
+
+def _keys_deleted_in_logs(metadata: MetadataTable) -> set[str]:
+    """The keys that delete blocks of the index delete."""
+    keys: set[str] = set()
+    for file_slice in metadata.latest_slices(FILES):
+        logs = replace(file_slice, base_file=None, log_files=_logs_with_cleans(metadata, file_slice))
+        for _, layer in metadata.open_layers(logs):
+            if isinstance(layer, pa.Array):
+                keys.update(layer.to_pylist())
+    return keys
+
+
+def _logs_with_cleans(metadata: MetadataTable, file_slice: FileSlice) -> tuple[LogFile, ...]:
+    """The log files that may hold records of cleans; in layout 1 their names do not say it."""
+    cleans = {instant.timestamp for instant in metadata.table.timeline.completed if instant.action == CLEAN}
+    if metadata.own.timeline.layout.has_completion_times:
+        return tuple(log for log in file_slice.log_files if log.base_instant_time in cleans)
+    return file_slice.log_files if max(cleans, default="") > file_slice.base_instant_time else ()
 
 
 def deleted_with_keys(layers: Iterable[MetadataRecords], keys: Collection[str]) -> dict[str, set[str]]:

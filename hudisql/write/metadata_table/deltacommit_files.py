@@ -26,7 +26,6 @@ from hudisql.format.timeline.commit_metadata_avro import render_commit_metadata
 from hudisql.format.timeline.instant import DELTA_COMMIT, Instant, InstantState, new_instant_time
 from hudisql.format.timeline.timeline_layout import TimelineLayout
 from hudisql.storage import FileInfo, Storage, join
-from hudisql.table.file_slice import LogFile
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.record_groups import NO_PARTITIONS, record_groups, rows_by_group
 from hudisql.table.properties.timeline_clock import now_on_timeline
@@ -293,11 +292,6 @@ def _index_files(metadata: MetadataTable) -> list[FileInfo]:
     own = metadata.own
     directories = [join(own.base_path, index) for index in metadata.indexes]
     return [info for infos in own.storage.list_directories(directories, missing_ok=True) for info in infos]
-
-
-def is_of_hudisql(log_file: LogFile) -> bool:
-    """True if hudisql has written this log file of a metadata table; no task of Hudi has its write token."""
-    return log_file.write_token == _WRITE_TOKEN
 
 
 def _file_ids(entries: Sequence[FileInfo]) -> list[str]:
