@@ -292,7 +292,9 @@ def write_commit(
     dropped = {*metadata.indexes} - {*updates}
     if dropped:
         drop_indexes(now, dropped)
-    gone = files_of_deleted_partitions(metadata, [_key(path) for path in commit.partition_to_write_stats])
+    gone: Mapping[str, Sequence[str]] = {}
+    with suppress(CorruptTableError, UnsupportedTableError):
+        gone = files_of_deleted_partitions(metadata, [_key(path) for path in commit.partition_to_write_stats])
     if gone:
         updates[FILES] = IndexUpdate(cells_of(file_records(_sizes_by_path(commit), deleted=gone)))
     write_deltacommit(metadata, instant_time, updates)
