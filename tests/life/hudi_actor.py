@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
@@ -34,6 +35,19 @@ BESIDE = {
 }
 
 
+@contextmanager
+def noting_refusal(table: LivingTable, message: re.Pattern[str]) -> Iterator[list[str]]:
+    """Note among the table's refusals an error of Apache Hudi with this message; the list then holds it."""
+    refused: list[str] = []
+    try:
+        yield refused
+    except OracleError as error:
+        if not message.search(str(error)):
+            raise
+        refused.append(f"Apache Hudi: {error}")
+        table.refusals += refused
+
+
 @dataclass(frozen=True)
 class HudiActor:
     """Changes tables by Apache Hudi and takes over what that committed.
@@ -58,14 +72,9 @@ class HudiActor:
     ) -> bool:
         """Upsert rows while another writer is at work; False if that was refused."""
         options = {**self._options(table, number), **shared, **BESIDE}
-        try:
+        with noting_refusal(table, NOT_AT_ONCE) as refused:
             self.oracle.upsert(table.rows_of(rows), table.path, options)
-        except OracleError as error:
-            if not NOT_AT_ONCE.search(str(error)):
-                raise
-            table.refusals.append(f"Apache Hudi: {error}")
-            return False
-        return True
+        return not refused
 
     def delete(self, table: LivingTable, rows: list[Values], number: int) -> bool:
         """Delete the rows with these keys, in their partitions.
@@ -73,14 +82,9 @@ class HudiActor:
         False if Apache Hudi 1.2 has a rollback to end first, and makes a record index for that.
         """
         options = {**self._options(table, number), "hoodie.datasource.write.operation": "delete"}
-        try:
+        with noting_refusal(table, WITHOUT_SCHEMA) as refused:
             self.oracle.write(table.rows_of(rows), table.path, options)
-        except OracleError as error:
-            if not WITHOUT_SCHEMA.search(str(error)):
-                raise
-            table.refusals.append(f"Apache Hudi: {error}")
-            return False
-        return True
+        return not refused
 
     def compact(self, table: LivingTable, op: str) -> None:
         options = f"{self._service_options(table)},hoodie.compact.inline.max.delta.commits=1"
@@ -107,15 +111,12 @@ class HudiActor:
         Of a metadata table that was made after the savepoint Apache Hudi 1.2 finds no completion time.
         """
         call = f"CALL rollback_to_savepoint(path => '{table.path}', instant_time => '{savepoint}')"
-        with self.oracle.settings({"hoodie.metadata.enable": "false"}):
-            try:
-                self.oracle.sql(call)
-            except OracleError as error:
-                if not NOT_IN_ORDER.search(str(error)):
-                    raise
-                table.refusals.append(f"Apache Hudi: {error}")
-                return False
-        return True
+        with (
+            self.oracle.settings({"hoodie.metadata.enable": "false"}),
+            noting_refusal(table, NOT_IN_ORDER) as refused,
+        ):
+            self.oracle.sql(call)
+        return not refused
 
     def check(self, table: LivingTable) -> None:
         """Apache Hudi reads the rows of the model."""

@@ -277,6 +277,7 @@ def undo_service(
         planned = pending.in_state(InstantState.REQUESTED)
         if deletes_compaction:
             # Once the plan's instant is older than the timeline, Hudi reads them as a slice without rows.
+            # They are listed again: a writer without the lock may have written to them meanwhile.
             rolled_back = _logs_on_top(table, pending)
             table.storage.delete_files([log_file.path for log_file in rolled_back])
         if deletes_plan:
