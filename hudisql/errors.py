@@ -208,6 +208,10 @@ class WriteConflictError(HudisqlError):
     """Another writer changed the table or removed the instant meanwhile: nothing became visible."""
 
 
+class PendingCleanError(WriteConflictError):
+    """A pending clean deletes a partition to which a commit has written: nothing became visible."""
+
+
 class TimelineChangedError(WriteConflictError, NoSuchPathError):
     """An instant of the timeline is gone and not archived: another writer has rolled it back."""
 

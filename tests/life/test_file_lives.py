@@ -18,13 +18,13 @@ import pytest
 from hypothesis import assume
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition
 
-from hudisql.errors import HudisqlError, NoSuchStateError, WriteConflictError
+from hudisql.errors import HudisqlError, NoSuchStateError, PendingCleanError, WriteConflictError
 from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.timeline.instant import CLEAN, SAVEPOINT
 from hudisql.read.scan.incremental import incremental_read
 from hudisql.services.archive.archive_action import archive_table
 from hudisql.services.archive.archive_plan import ArchiveOptions
-from hudisql.services.clean.clean_action import clean_table
+from hudisql.services.clean.clean_action import clean_table, run_pending_cleans
 from hudisql.services.clean.clean_plan import CleanOptions, CleanPolicy, read_clean_plan
 from hudisql.services.rollback.restore import restore_to_savepoint
 from hudisql.services.rollback.rollback_action import roll_back_commit
@@ -286,6 +286,10 @@ class FileLife(RuleBasedStateMachine):
         storage = STORAGE if killed is None else DyingStorage(step=killed)
         try:
             try:
+                action(open_table(storage, str(self.path)))
+            except PendingCleanError:
+                # As statements do.
+                run_pending_cleans(open_table(storage, str(self.path)), SINGLE_WRITER)
                 action(open_table(storage, str(self.path)))
             except WriteConflictError:
                 if not retried or not self.unsettled:

@@ -8,21 +8,13 @@ version 2 (table versions 8 and 9). No other module builds such paths. Knows nam
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Final
 
 from hudisql.format.timeline.instant import (
     ACTIONS,
-    CLUSTERING,
     COMMIT,
-    COMMIT_ACTIONS,
-    COMPACTION,
-    REPLACE_COMMIT,
-    RESTORE,
-    ROLLBACK,
-    SAVEPOINT,
     Instant,
     InstantState,
 )
@@ -143,10 +135,6 @@ class TimelineLayout:
         """The instant of a file in the timeline's directory, or None for other files."""
         return _instant_of(name)
 
-    def avro_record(self, instant: Instant) -> str | None:
-        """The Avro record that the instant's file holds; None if it is empty or JSON commit metadata."""
-        return _AVRO_RECORDS.get((instant.action, instant.state))
-
     def sort_key(self, instant: Instant) -> tuple[str, str, int]:
         """Orders instants from the oldest to the newest, by the time at which an action was requested."""
         return instant.timestamp, instant.action, instant.state
@@ -190,14 +178,6 @@ class TimelineLayoutV2(TimelineLayout):
             Instant(timestamp, action, InstantState.COMPLETED, completion_time) if action in ACTIONS else None
         )
 
-    def avro_record(self, instant: Instant) -> str | None:
-        """All non-empty files are Avro containers, except commits named without a completion time."""
-        if instant.is_completed and instant.action in COMMIT_ACTIONS:
-            replaces = instant.action == REPLACE_COMMIT
-            record = "HoodieReplaceCommitMetadata" if replaces else "HoodieCommitMetadata"
-            return record if instant.completion_time else None
-        return LAYOUT_V1.avro_record(instant)
-
 
 _COMPLETED_NAME: Final = re.compile(r"(\d{14,17})_(\d{14,17})\.([a-z]+)", re.ASCII)
 
@@ -218,16 +198,6 @@ def _instant_of(name: str) -> Instant | None:
 
 # Each of a metadata table's own actions adds three digits to an instant.
 _FILE_NAME: Final = re.compile(r"(\d{14,})(?:\.([a-z]+))?(\.requested|\.inflight)?", re.ASCII)
-_AVRO_RECORDS: Final[Mapping[tuple[str, InstantState], str]] = {
-    (REPLACE_COMMIT, InstantState.REQUESTED): "HoodieRequestedReplaceMetadata",
-    (CLUSTERING, InstantState.REQUESTED): "HoodieRequestedReplaceMetadata",
-    (COMPACTION, InstantState.REQUESTED): "HoodieCompactionPlan",
-    (ROLLBACK, InstantState.REQUESTED): "HoodieRollbackPlan",
-    (ROLLBACK, InstantState.COMPLETED): "HoodieRollbackMetadata",
-    (SAVEPOINT, InstantState.COMPLETED): "HoodieSavepointMetadata",
-    (RESTORE, InstantState.REQUESTED): "HoodieRestorePlan",
-    (RESTORE, InstantState.COMPLETED): "HoodieRestoreMetadata",
-}
 LAYOUT_V1: Final = TimelineLayout()
 """The layout of table version 6, and of all new tables."""
 

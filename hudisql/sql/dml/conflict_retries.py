@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from hudisql.catalog.metastore_table import MetastoreTable
-from hudisql.errors import RegisterOnlyError, TableLockedError, WriteConflictError
+from hudisql.errors import PendingCleanError, RegisterOnlyError, TableLockedError, WriteConflictError
 from hudisql.sql.dml.statement_scope import StatementScope, open_scope
 
 if TYPE_CHECKING:
@@ -28,10 +28,14 @@ def retry_on_conflict(
     """Run `change` on the current table, and repeat it after a conflict with another writer.
 
     At most `retries` times, by default `hoodie.write.num.retries.on.conflict.failures`, after growing pauses.
+    What hinders the change is done first, once: register-only partitions are lifted, and the only writer of a
+    table completes a pending clean that deletes a partition to which the change has written.
+
     Raises UnsupportedTableError.
     """
     conflicts = 0
     lifted: set[str] = set()
+    has_cleaned = False
     context = context.with_distinct_warnings()
     while True:
         to_lift: Collection[str] | None = None
@@ -45,8 +49,12 @@ def retry_on_conflict(
                 if lifted.issuperset(to_lift):  # the lift found no rows
                     raise
             except WriteConflictError as error:
+                if isinstance(error, PendingCleanError) and not has_cleaned:
+                    has_cleaned = _complete_cleans(scope)
+                    if has_cleaned:
+                        continue
                 conflicts += 1
-                if conflicts > (scope.conflict_retries if retries is None else retries):
+                if conflicts > (scope.concurrency.conflict_retries if retries is None else retries):
                     raise
                 context.console.info(f"{entry.full_name}: {error.message}; attempt {conflicts + 1}")
         if to_lift is None:
@@ -60,6 +68,18 @@ def _pause(conflicts: int) -> None:
     """Pause, since the other writer may still be at work."""
     longest = min(_FIRST_PAUSE_SECONDS * 2**conflicts, _LONGEST_PAUSE_SECONDS)
     time.sleep(random.uniform(0.5, 1) * longest)
+
+
+def _complete_cleans(scope: StatementScope) -> bool:
+    """Complete the pending cleans, unless other writers may be running them."""
+    from hudisql.services.clean.clean_action import run_pending_cleans
+
+    concurrency = scope.concurrency
+    if concurrency.optimistic:
+        return False
+    scope.context.console.info(f"{scope.table_label}: completing a pending clean first")
+    run_pending_cleans(scope.table.reopened(), concurrency)
+    return True
 
 
 def _lift(context: Context, entry: MetastoreTable, partitions: Collection[str]) -> None:

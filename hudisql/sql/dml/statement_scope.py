@@ -21,6 +21,7 @@ from hudisql.sql.query.target_table import open_hudi_entry
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.written_versions import ANY_CHANGE
 from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.writable_tables import check_writable
 
 if TYPE_CHECKING:
@@ -57,9 +58,9 @@ class StatementScope:
         return syncs_after_commit(self.settings)
 
     @property
-    def conflict_retries(self) -> int:
-        """The number of retries after a conflict. Raises SettingsError, UnsupportedTableError."""
-        return writer_concurrency(self.context, self.table, self.settings).conflict_retries
+    def concurrency(self) -> Concurrency:
+        """How the statement shares the table. Raises SettingsError, UnsupportedTableError."""
+        return writer_concurrency(self.context, self.table, self.settings)
 
     def write_options(self, table: HudiTable) -> WriteOptions:
         """The options for a commit after which the table has the schema of `table`.

@@ -1,19 +1,34 @@
-"""Requested files of pending actions: the file groups in their plans, and the kind of a replacecommit.
+"""Requested files of actions: the file groups and partitions in their plans, and the kind of a replacecommit.
 
-Follows `HoodieCompactionPlan`, `HoodieClusteringPlan` and `HoodieRequestedReplaceMetadata` of Hudi 0.15 and
-1.2. The requested file of an overwrite is empty, that of a clustering names it; with timeline layout 2 a
-clustering is requested as an action of its own, and completed as a replacecommit.
+Follows `HoodieCompactionPlan`, `HoodieClusteringPlan`, `HoodieCleanerPlan` and
+`HoodieRequestedReplaceMetadata` of Hudi 0.15 and 1.2. The requested file of an overwrite is empty, that of a
+clustering names it; with timeline layout 2 a clustering is requested as an action of its own, and completed
+as a replacecommit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from hudisql.errors import NoSuchPathError
 from hudisql.format.avro.avro_container import load_codec
-from hudisql.format.timeline.instant import CLUSTERING, COMPACTION, REPLACE_COMMIT, Instant, InstantState
+from hudisql.format.timeline.instant import (
+    CLEAN,
+    CLUSTERING,
+    COMPACTION,
+    REPLACE_COMMIT,
+    Instant,
+    InstantState,
+)
 from hudisql.table.meta_client import TableMetaClient
+
+_PLANS: Final[Mapping[str, str]] = {
+    CLEAN: "HoodieCleanerPlan",
+    CLUSTERING: "HoodieRequestedReplaceMetadata",
+    COMPACTION: "HoodieCompactionPlan",
+    REPLACE_COMMIT: "HoodieRequestedReplaceMetadata",
+}
 
 
 def read_requested_replace(table: TableMetaClient, instant_time: str) -> tuple[bytes, str] | None:
@@ -63,13 +78,22 @@ def planned_file_groups(table: TableMetaClient, instant: Instant) -> frozenset[t
     return frozenset((file_slice["partitionPath"] or "", file_slice["fileId"]) for file_slice in slices)
 
 
+def partitions_to_delete(table: TableMetaClient, clean: Instant) -> frozenset[str]:
+    """The partitions whose directories a clean, completed or not, deletes by its plan.
+
+    Raises CorruptTableError, StorageError.
+    """
+    return frozenset((_read_plan(table, clean) or {}).get("partitionsToBeDeleted") or ())
+
+
 def _read_plan(table: TableMetaClient, instant: Instant) -> Mapping[str, Any] | None:
-    """The Avro record of the requested instant; None if its file is gone or empty."""
-    requested = instant.in_state(InstantState.REQUESTED)
-    path = table.instant_path(requested)
+    """The Avro record of the requested instant; None if its file is gone, or it has no plan."""
+    record = _PLANS.get(instant.action)
+    if record is None:
+        return None
+    path = table.instant_path(instant.in_state(InstantState.REQUESTED))
     try:
         content = table.storage.read(path)
     except NoSuchPathError:
         return None
-    record = table.timeline.layout.avro_record(requested)
-    return load_codec(record).decode(content, path) if content and record else None
+    return load_codec(record).decode(content, path) if content else None

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from hudisql.errors import (
     CorruptTableError,
+    NoSuchPathError,
     StorageError,
     TableLockedError,
     UnsupportedTableError,
@@ -36,11 +37,16 @@ from hudisql.table.properties.table_configuration import (
     record_statistics,
     reopened_with_entries,
 )
-from hudisql.write.metadata_table.metadata_commit import prepare_commit, write_commit
+from hudisql.write.metadata_table.metadata_commit import PreparedCommit, prepare_commit, write_commit
 from hudisql.write.metadata_table.metadata_compaction import prepare_metadata_table
 from hudisql.write.transaction.commit_annotations import annotated, record_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
-from hudisql.write.transaction.conflicts import check_no_commit, check_no_conflict, touched_file_groups
+from hudisql.write.transaction.conflicts import (
+    check_no_commit,
+    check_no_conflict,
+    check_no_partition_cleaned,
+    touched_file_groups,
+)
 from hudisql.write.transaction.dead_writers import delete_stale_files
 from hudisql.write.transaction.failed_writes import has_live_writer, roll_back_failed_writes
 from hudisql.write.transaction.heartbeat import Heartbeat, stop_heartbeat
@@ -198,7 +204,7 @@ def publish_commit(
     files = timeline_files(table.timeline.layout)
     metadata = with_internal_schema(table, metadata, commit.instant_time)
     named = named_files(table.base_path, metadata)
-    prepared = prepare_commit(table, metadata, commit.instant_time)
+    prepared = _prepare(commit, metadata, check)
     noted = annotated(metadata, prepared)
     content = files.commit_content(noted)
     after_completion = commit.concurrency.after_completion
@@ -232,6 +238,17 @@ def publish_commit(
         if after_completion is not None and left is not None:
             after_completion(left)
     return left
+
+
+def _prepare(
+    commit: OpenCommit, metadata: CommitMetadata, check: Callable[[HudiTable], None]
+) -> PreparedCommit | None:
+    """The commit's part of a kept metadata table; a missing file of the commit may be a conflict."""
+    try:
+        return prepare_commit(commit.table, metadata, commit.instant_time)
+    except NoSuchPathError:
+        check(_reopen(commit))
+        raise
 
 
 def _end_completed(commit: OpenCommit, named: Collection[str]) -> None:
@@ -314,6 +331,7 @@ def _check_table_unchanged(commit: OpenCommit, now: HudiTable, metadata: CommitM
     touched = touched_file_groups(metadata)
     check_not_clustered(table, touched)
     _check_no_conflict(table, timeline, touched, commit.concurrency, schema)
+    check_no_partition_cleaned(table, timeline, metadata.partition_to_write_stats)
     refuse_registered(now, metadata.partition_to_write_stats, own_instant=commit.instant_time)
     if commit.checkpoint is not None:
         commit.checkpoint.check(now)

@@ -11,16 +11,23 @@ from collections.abc import Collection
 
 import pyarrow as pa
 
-from hudisql.errors import WriteConflictError
+from hudisql.errors import PendingCleanError, WriteConflictError
 from hudisql.format.paths.file_names import FileGroup
 from hudisql.format.schema.meta_columns import is_meta_column
 from hudisql.format.timeline.active_timeline import Timeline
 from hudisql.format.timeline.commit_metadata import CommitMetadata
-from hudisql.format.timeline.instant import CLUSTERING, COMPACTION, REPLACE_COMMIT, WRITE_ACTIONS, Instant
+from hudisql.format.timeline.instant import (
+    CLEAN,
+    CLUSTERING,
+    COMPACTION,
+    REPLACE_COMMIT,
+    WRITE_ACTIONS,
+    Instant,
+)
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.timeline.archived_timeline import archived_commits
 from hudisql.table.timeline.instant_files import read_commit
-from hudisql.table.timeline.requested_plans import planned_file_groups
+from hudisql.table.timeline.requested_plans import partitions_to_delete, planned_file_groups
 from hudisql.write.index.partition_buckets import has_bucket_rules
 
 _SHOWN = 3
@@ -96,6 +103,36 @@ def check_no_commit(known: HudiTable, timeline: Timeline, touched: Collection[Fi
         raise WriteConflictError(
             f"another writer has committed {others[-1].timestamp} to {known.base_path} meanwhile",
             hint="run the statement again: it then uses the table as of that commit",
+        )
+
+
+def check_no_partition_cleaned(known: HudiTable, timeline: Timeline, written: Collection[str]) -> None:
+    """Raise WriteConflictError if a clean deletes a partition of `written`, the partitions of a new commit.
+
+    The clean is pending (PendingCleanError), or has completed since `known` was opened. Apache Hudi
+    (`CleanActionExecutor`) deletes the partition's directory with all of its files, and then its record in
+    the metadata table.
+    """
+    before = {instant.timestamp for instant in known.timeline.completed if instant.action == CLEAN}
+    for clean in timeline.instants:
+        if clean.action != CLEAN or clean.timestamp in before:
+            continue
+        deleted = sorted(partitions_to_delete(known, clean) & set(written))
+        if not deleted:
+            continue
+        shown = ", ".join(deleted[:_SHOWN])
+        more = f" and {len(deleted) - _SHOWN} more" if len(deleted) > _SHOWN else ""
+        if clean.is_completed:
+            raise WriteConflictError(
+                f"the clean {clean.timestamp} has deleted partitions of {known.base_path} to which this "
+                f"statement has written: {shown}{more}",
+                hint=_AGAIN,
+            )
+        raise PendingCleanError(
+            f"the pending clean {clean.timestamp} deletes partitions of {known.base_path} to which this "
+            f"statement has written: {shown}{more}",
+            hint="run the statement again when the clean has completed; if no process runs it, "
+            "CALL run_clean(table => '…', schedule_in_line => false) does",
         )
 
 

@@ -58,22 +58,6 @@ def test_instants_lie_in_the_metadata_directory_itself() -> None:
     assert instant_path("/t", LAYOUT_V1, commit) == "/t/.hoodie/20260101000000000.commit"
 
 
-def test_plans_and_rollbacks_are_avro_and_commits_are_not() -> None:
-    requested = {
-        action: LAYOUT_V1.avro_record(Instant("20260101000000000", action, InstantState.REQUESTED))
-        for action in ("commit", "replacecommit", "compaction", "rollback")
-    }
-    assert requested == {
-        "commit": None,
-        "replacecommit": "HoodieRequestedReplaceMetadata",
-        "compaction": "HoodieCompactionPlan",
-        "rollback": "HoodieRollbackPlan",
-    }
-    assert (
-        LAYOUT_V1.avro_record(Instant("20260101000000000", "replacecommit", InstantState.COMPLETED)) is None
-    )
-
-
 def test_layouts_1_and_2_are_known() -> None:
     assert timeline_layout(1) is LAYOUT_V1
     assert timeline_layout(2, "instants", "old") == TimelineLayoutV2("instants", "old")
@@ -107,6 +91,3 @@ def test_layout_2_has_its_instants_below_its_own_directories() -> None:
     layout = TimelineLayoutV2("instants", "old")
     assert layout.timeline_directory("/t") == "/t/.hoodie/instants"
     assert layout.history_directory("/t") == "/t/.hoodie/instants/old"
-    commit = Instant("20260101000000000", "commit", COMPLETED, "20260101000001000")
-    assert layout.avro_record(commit) == "HoodieCommitMetadata"
-    assert layout.avro_record(Instant("20260101000000000", "commit", COMPLETED)) is None
