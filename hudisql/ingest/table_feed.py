@@ -15,7 +15,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from hudisql.errors import NoSuchPathError, TableLockedError, WriteConflictError, WriteRefusedError
+from hudisql.errors import (
+    NoSuchPathError,
+    PendingCleanError,
+    TableLockedError,
+    WriteConflictError,
+    WriteRefusedError,
+)
 from hudisql.ingest.declaration import ROCKSDB, STOP, IngestDeclaration
 from hudisql.ingest.feed_target import AddColumns, FeedTarget, OpenTarget
 from hudisql.ingest.flush import commit_rows, newest_of_keys, paths_of
@@ -29,6 +35,7 @@ from hudisql.ingest.split.rewrite_partition import SplitRequest, can_split, spli
 from hudisql.ingest.split.split_option import SplitKind, parse_split_option
 from hudisql.ingest.table_buffer import BadEvent, BufferedEvents, EventBatch, TableBuffer
 from hudisql.ingest.table_index import TableIndex
+from hudisql.services.clean.clean_action import run_pending_cleans
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.commit_files import WriteResult
 
@@ -269,6 +276,10 @@ class OpenFeed:
             except TableLockedError:
                 # Waiting for a lock would stop all tables of the worker.
                 raise
+            except PendingCleanError:
+                if attempt == _CONFLICT_ATTEMPTS or target.options.concurrency.optimistic:
+                    raise
+                run_pending_cleans(target.table.reopened(), target.options.concurrency)
             except WriteConflictError:
                 lost = find_offsets(target.table.reopened()) != self._committed
                 if lost or attempt == _CONFLICT_ATTEMPTS:

@@ -21,6 +21,7 @@ from hudisql.format import table_properties as keys
 from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.schema.internal_schema_changes import initial_schema, with_renamed
 from hudisql.format.schema.meta_columns import RECORD_KEY
+from hudisql.format.timeline.instant import CLEAN
 from hudisql.ingest import table_feed
 from hudisql.ingest.declaration import IngestDeclaration
 from hudisql.ingest.flush import IngestTarget
@@ -29,6 +30,7 @@ from hudisql.ingest.split.due_splits import SplitLimits
 from hudisql.ingest.table_buffer import BadEvent, EventBatch
 from hudisql.ingest.table_feed import TableFeed
 from hudisql.service_process.ingest.declared_table import make_parser
+from hudisql.services.clean.clean_plan import CleanPlan
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import (
@@ -44,6 +46,7 @@ from hudisql.write.execution.driver_upsert import upsert_on_driver, with_keys
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen import partition_paths
 from hudisql.write.keygen.partition_paths import PartitionPaths
+from hudisql.write.transaction.instant_request import request_instant
 from hudisql.write.transaction.schema_change import commit_internal_schema
 from tests.opened import open_at
 from tests.oracle.comparison import our_rows
@@ -249,6 +252,17 @@ def test_a_partition_whose_directory_is_gone_is_made_again(tmp_path: Path) -> No
         "dt=2024-01-01",
         f"dt={TODAY}",
     ]
+
+
+def test_a_pending_clean_that_deletes_a_partition_of_events_is_completed_first(tmp_path: Path) -> None:
+    fed = Fed(tmp_path, keys.COPY_ON_WRITE)
+    fed.flush(event(1, 1))
+    (commit,) = open_at(fed.path).timeline.commits
+    plan = CleanPlan(commit, commit.timestamp, "KEEP_LATEST_COMMITS", {}, ("dt=2024-01-01",))
+    request_instant(open_at(fed.path), CLEAN, plan.to_avro())
+    fed.flush(event(2, 2, dt="2024-01-01"))
+    assert sorted(fed.rows()) == [1, 2]
+    assert not any(each.action == CLEAN for each in open_at(fed.path).timeline.pending)
 
 
 @KINDS

@@ -22,6 +22,7 @@ from hudisql.format.timeline.instant import (
     InstantState,
 )
 from hudisql.table.meta_client import TableMetaClient
+from hudisql.table.timeline.instant_files import read_instant
 
 _PLANS: Final[Mapping[str, str]] = {
     CLEAN: "HoodieCleanerPlan",
@@ -78,12 +79,20 @@ def planned_file_groups(table: TableMetaClient, instant: Instant) -> frozenset[t
     return frozenset((file_slice["partitionPath"] or "", file_slice["fileId"]) for file_slice in slices)
 
 
-def partitions_to_delete(table: TableMetaClient, clean: Instant) -> frozenset[str]:
-    """The partitions whose directories a clean, completed or not, deletes by its plan.
+def deleted_partitions(table: TableMetaClient, clean: Instant) -> frozenset[str]:
+    """The partitions whose directories a clean deletes: a pending one by its plan, a completed one did so.
 
-    Raises CorruptTableError, StorageError.
+    Never the directory of a table without partitions. Raises CorruptTableError, StorageError.
     """
-    return frozenset((_read_plan(table, clean) or {}).get("partitionsToBeDeleted") or ())
+    planned = frozenset((_read_plan(table, clean) or {}).get("partitionsToBeDeleted") or ()) - {""}
+    if not planned or not clean.is_completed:
+        return planned
+    content = read_instant(table, clean)
+    if not content:
+        return planned
+    record = load_codec("HoodieCleanMetadata").decode(content, table.instant_path(clean))
+    kept = {path for path, each in record["partitionMetadata"].items() if not each.get("isPartitionDeleted")}
+    return planned - kept
 
 
 def _read_plan(table: TableMetaClient, instant: Instant) -> Mapping[str, Any] | None:

@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 import pyarrow as pa
 
-from hudisql.errors import PendingCleanError, WriteConflictError
+from hudisql.errors import CorruptTableError, PendingCleanError, WriteConflictError
 from hudisql.format.paths.file_names import FileGroup
 from hudisql.format.schema.meta_columns import is_meta_column
 from hudisql.format.timeline.active_timeline import Timeline
@@ -27,7 +27,7 @@ from hudisql.format.timeline.instant import (
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.timeline.archived_timeline import archived_commits
 from hudisql.table.timeline.instant_files import read_commit
-from hudisql.table.timeline.requested_plans import partitions_to_delete, planned_file_groups
+from hudisql.table.timeline.requested_plans import deleted_partitions, planned_file_groups
 from hudisql.write.index.partition_buckets import has_bucket_rules
 
 _SHOWN = 3
@@ -117,7 +117,11 @@ def check_no_partition_cleaned(known: HudiTable, timeline: Timeline, written: Co
     for clean in timeline.instants:
         if clean.action != CLEAN or clean.timestamp in before:
             continue
-        deleted = sorted(partitions_to_delete(known, clean) & set(written))
+        try:
+            deleted = sorted(deleted_partitions(known, clean) & set(written))
+        except CorruptTableError:
+            # Nobody can run a plan that cannot be read.
+            continue
         if not deleted:
             continue
         shown = ", ".join(deleted[:_SHOWN])

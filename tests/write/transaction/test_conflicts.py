@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
-from hudisql.errors import WriteConflictError
+from hudisql.errors import PendingCleanError, WriteConflictError
 from hudisql.services.archive.archive_action import archive_table
 from hudisql.services.archive.archive_plan import ArchiveOptions
-from hudisql.services.clean.clean_plan import CleanOptions
+from hudisql.services.clean.clean_metadata import CleanedPartition, CleanMetadata
+from hudisql.services.clean.clean_plan import CleanOptions, CleanPlan
 from hudisql.services.rollback.restore import restore_to_savepoint
 from hudisql.services.rollback.savepoint import create_savepoint
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
-from hudisql.write.transaction.conflicts import check_no_commit, check_no_conflict
+from hudisql.write.transaction.conflicts import check_no_commit, check_no_conflict, check_no_partition_cleaned
 from tests.opened import open_at
 from tests.table.conftest import TableDirectory
 
@@ -96,3 +97,39 @@ def test_archiving_what_a_statement_knows_is_no_conflict(make_table: MakeTable) 
     check_no_commit(known, _open(directory).timeline, {GROUP})
     _commit(directory, 9)
     check_no_conflict(known, _open(directory).timeline, {GROUP})
+
+
+def test_a_clean_conflicts_if_it_deletes_a_partition_of_the_commit(make_table: MakeTable) -> None:
+    directory = make_table()
+    _commit(directory, 1)
+    known = _open(directory)
+    _plan_clean(directory, 2, "dt=a", "dt=b", "")
+    # It cannot be run by anybody.
+    directory.instant(f"{_time(3)}.clean.requested", b"not a plan")
+    now = _open(directory).timeline
+    check_no_partition_cleaned(known, now, {"dt=c", ""})
+    with pytest.raises(PendingCleanError, match=r"the pending clean 20261122000002000 deletes .*: dt=a\n"):
+        check_no_partition_cleaned(known, now, {"dt=a", "dt=c"})
+    check_no_partition_cleaned(known, known.timeline, {"dt=a"})
+    # It has deleted one of the two directories.
+    _complete_clean(directory, 2, {"dt=a": True, "dt=b": False})
+    now = _open(directory).timeline
+    check_no_partition_cleaned(known, now, {"dt=b"})
+    with pytest.raises(WriteConflictError, match=r"^the clean 20261122000002000 has deleted .*: dt=a\n"):
+        check_no_partition_cleaned(known, now, {"dt=a", "dt=b"})
+    check_no_partition_cleaned(_open(directory), now, {"dt=a"})
+
+
+def _plan_clean(directory: TableDirectory, number: int, *partitions: str) -> None:
+    plan = CleanPlan(None, _time(1), "KEEP_LATEST_FILE_VERSIONS", {}, partitions)
+    for state in ("requested", "inflight"):
+        directory.instant(f"{_time(number)}.clean.{state}", plan.to_avro())
+
+
+def _complete_clean(directory: TableDirectory, number: int, deleted: Mapping[str, bool]) -> None:
+    partitions = tuple(
+        CleanedPartition(path, "KEEP_LATEST_FILE_VERSIONS", is_partition_deleted=is_deleted)
+        for path, is_deleted in deleted.items()
+    )
+    metadata = CleanMetadata(_time(number), 1, "", _time(1), partitions)
+    directory.instant(f"{_time(number)}.clean", metadata.to_avro())
