@@ -126,8 +126,9 @@ def _make_index(
 
 @procedure("Drops an index of the metadata table, as DROP INDEX does.")
 def drop_index(context: Context, arguments: DropIndexArguments) -> Iterable[IndexActionRow]:
-    """One row. `column_stats` goes with `partition_stats`, which Hudi makes of it, and the record index with
-    secondary indexes, which need it.
+    """One row. With `column_stats` goes `partition_stats`, which Hudi makes of it, and with the record index
+    secondary indexes, which need it. In a bootstrapped table `column_stats` goes with `partition_stats`, too:
+    with the one alone Hudi 1.2 makes the other, of the skeletons.
 
     Raises NoSuchTableError, InvalidArgumentError for an unknown index, UnsupportedStatementError for the list
     of files, without which the others are not used, UnsupportedTableError while another writer may be active,
@@ -156,7 +157,9 @@ def drop_index(context: Context, arguments: DropIndexArguments) -> Iterable[Inde
             )
         check_nothing_begun(table, f"its index {found} cannot be dropped")
         indexes = table.properties.metadata_partitions
-        others = {PARTITION_STATS} & {*indexes} if found == COLUMN_STATS else set()
+        others = set[str]()
+        if found == COLUMN_STATS or (found == PARTITION_STATS and table.is_bootstrapped):
+            others = {COLUMN_STATS, PARTITION_STATS} & {*indexes} - {found}
         if found == RECORD_INDEX:
             others = set(filter(is_secondary, indexes))
         drop_indexes(table, {found} | others)

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from hudisql.errors import InvalidArgumentError, SqlSyntaxError, UnsupportedStatementError
@@ -14,6 +16,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.index_definitions import read_index_definitions
 from hudisql.table.metadata_table.kept_metadata_table import find_kept, has_partitioned_records
+from hudisql.table.properties.table_configuration import COLUMN_STATS_ENABLE
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -125,6 +128,21 @@ def test_a_record_index_is_created_kept_and_dropped(session: Session, path: str)
     session.sql("UPDATE indexed.t SET c = 5 WHERE a = 1")
     assert find_kept(open_table(Storage(), path)) is not None
     assert session.sql("SELECT sum(c) FROM indexed.t").rows[0][0] == 10
+
+
+def test_a_bootstrapped_table_has_both_statistics_or_none(session: Session, tmp_path: Path) -> None:
+    (source := tmp_path / "source" / "dt=a").mkdir(parents=True)
+    pq.write_table(pa.table({"id": [1, 2]}), source / "0.parquet")
+    session.sql(
+        f"CALL bootstrap_table(table => 'statistics_of_sources', source => '{source.parent}', "
+        f"target_path => '{tmp_path / 't'}', record_key => 'id', table_version => 9)"
+    )
+    (dropped,) = session.sql("DROP INDEX partition_stats ON statistics_of_sources").rows
+    assert dropped[0].endswith(", and with it column_stats")
+    properties = open_table(Storage(), str(tmp_path / "t")).properties
+    assert properties.metadata_partitions == ("files",)
+    assert properties.get(COLUMN_STATS_ENABLE) == "false"
+    session.sql("DROP TABLE statistics_of_sources")
 
 
 @pytest.mark.parametrize(("option", "is_partitioned"), [("'TRUE'", True), ("false", False)])
