@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hudisql.read.scan.incremental import IncrementalRead, incremental_read
+from hudisql.table.history.past_schema import at_past_schema
 from hudisql.table.history.past_state import check_timeline_reaches
 from hudisql.table.history.timeline_window import TimelineWindow
 from hudisql.table.hudi_table import HudiTable
@@ -28,7 +29,7 @@ class TableState:
 def state_as_of(table: HudiTable, as_of: str) -> TableState:
     """The state at an instant time. Raises NoSuchStateError if the timeline does not reach back to it."""
     check_timeline_reaches(table, as_of)
-    return TableState(table.at_schema_of(as_of), as_of)
+    return TableState(at_past_schema(table, as_of), as_of)
 
 
 def changes_of_window(
@@ -40,5 +41,5 @@ def changes_of_window(
     """
     read = incremental_read(table, window, path_glob)
     if schema_of_end and window.commits:
-        table = table.at_schema_of(window.as_of)
+        table = at_past_schema(table, window.as_of)
     return TableState(table, window.as_of, read)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from hudisql.context import Context
@@ -22,9 +23,13 @@ from hudisql.errors import (
     UnsupportedStatementError,
     WriteConflictError,
 )
+from hudisql.services.archive.archive_action import archive_table
+from hudisql.services.archive.archive_plan import ArchiveOptions
+from hudisql.services.clean.clean_plan import CleanOptions
 from hudisql.session import Session
 from hudisql.sql.query.query_plan import create_view, prepare_query, run_query
 from hudisql.sql.text.statements import Statement
+from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.opened import open_at
 from tests.sql.changed_tables import ChangedTable, setting
 from tests.sql.conftest import TablesInMemory
@@ -244,3 +249,32 @@ def test_a_pull_takes_what_came_since_the_last_one(
     policy = setting(session, "hoodie.read.timeline.holes.resolution.policy", "USE_TRANSITION_TIME")
     with policy, pytest.raises(InvalidArgumentError, match="pulls keep instant times"):
         session.incremental(table.name, checkpoint)
+
+
+@pytest.mark.hms
+def test_a_past_state_has_files_of_a_clustering_that_ran_after_a_column_was_widened(
+    session: Session, tmp_path: Path
+) -> None:
+    name = "widened_before_a_clustering"
+    session.sql(
+        f"CREATE TABLE {name} (id INT, c INT, d FLOAT, dt STRING) USING hudi PARTITIONED BY (dt) "
+        f"LOCATION '{tmp_path}' TBLPROPERTIES (primaryKey = 'id')"
+    )
+    session.sql(f"INSERT INTO {name} VALUES (1, 10, 0.5, 'a')")
+    session.sql(f"CALL run_clustering(op => 'schedule', table => '{name}')")
+    session.sql(f"INSERT INTO {name} VALUES (2, 20, 1.5, 'b')")
+    past = open_at(tmp_path).timeline.commits[-1].timestamp
+    session.sql(f"ALTER TABLE {name} ALTER COLUMN c TYPE BIGINT")
+    session.sql(f"UPDATE {name} SET c = 5000000000 WHERE id = 2")
+    session.sql(f"CALL run_clustering(op => 'execute', table => '{name}')")
+    found = session.sql(f"SELECT id, c, d FROM {name} TIMESTAMP AS OF '{past}' ORDER BY id").arrow()
+    assert [tuple(row.values()) for row in found.to_pylist()] == [(1, 10, 0.5), (2, 20, 1.5)]
+    assert found.schema.types == [pa.int32(), pa.int64(), pa.float32()]
+    # The clustering is no longer on the timeline.
+    session.sql(f"CALL run_clean(table => '{name}', retain_commits => 3)")
+    archive_table(
+        open_at(tmp_path), ArchiveOptions(3, 4, clean=CleanOptions(commits_retained=1)), SINGLE_WRITER
+    )
+    assert open_at(tmp_path).timeline.commits[0].timestamp == past
+    assert session.sql(f"SELECT id, c, d FROM {name} TIMESTAMP AS OF '{past}' ORDER BY id").arrow() == found
+    session.sql(f"DROP TABLE {name}")
