@@ -192,6 +192,19 @@ class TableCall:
             return False
         return None if published is None else published[1] is None
 
+    def warn_if_metadata_table_dropped(self) -> None:
+        """Warn of the metadata table that the table had when the call began, and has no more."""
+        from hudisql.format.table_properties import read_table_properties
+
+        indexes = self.table.properties.metadata_partitions
+        now = read_table_properties(self.table.storage, self.table.base_path)
+        if indexes and not now.metadata_partitions:
+            name = self.table.base_path if self.entry is None else self.entry.full_name
+            self.context.console.warning(
+                f"{name}: its metadata table ({', '.join(indexes)}) is dropped, since it has what was rolled "
+                "back; CALL create_metadata_table makes it again"
+            )
+
     def _warn_of_failed(self, error: Exception) -> None:
         from hudisql.options.iceberg_sync import failure_text
 

@@ -94,6 +94,7 @@ def _roll_back(call: TableCall, instant_time: str) -> PartitionBucketIndexManage
             hint="show_config => true shows the instants that have",
         )
     roll_back_commit(call.table, instant_time, call.concurrency())
+    call.warn_if_metadata_table_dropped()
     call.sync()
     return PartitionBucketIndexManagerRow("SUCCESS", "ROLLBACK", f"true to rollback {instant_time}")
 

@@ -49,6 +49,7 @@ def rollback_to_instant(
 
     call = open_table_call(context, arguments.table)
     roll_back_commit(call.table, arguments.instant_time, call.concurrency())
+    call.warn_if_metadata_table_dropped()
     call.sync()
     return [RollbackResultRow(True)]
 

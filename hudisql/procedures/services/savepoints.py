@@ -108,6 +108,7 @@ def rollback_to_savepoint(
 
     call = open_table_call(context, arguments.table, arguments.path)
     restore_to_savepoint(call.table, arguments.instant_time or None, call.concurrency())
+    call.warn_if_metadata_table_dropped()
     call.sync()
     return [RollbackToSavepointRow(True)]
 

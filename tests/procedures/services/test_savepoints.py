@@ -76,12 +76,19 @@ def test_a_restore_that_hudi_began_is_completed_without_its_metadata_table(
     assert len(table.rows("*")) > len(before)
 
 
-def test_the_latest_commit_is_rolled_back_and_shown(merge_on_read_table: ChangedTable) -> None:
+def test_the_latest_commit_is_rolled_back_and_shown(
+    merge_on_read_table: ChangedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = merge_on_read_table
+    _call(table, "create_metadata_table(table => '{t}')")
+    warnings: list[str] = []
+    monkeypatch.setattr(table.session.context.console, "warning", warnings.append)
     before, partitions = table.rows("*"), _partitions(table)
     table.run("INSERT INTO {t} SELECT id, seq, price, st, tags, at, '2024-05-01' FROM {t} WHERE seq = 1")
     latest = _latest(table)
     assert _call(table, f"rollback_to_instant('{{t}}', '{latest}')") == [(True,)]
+    (warning,) = warnings
+    assert "its metadata table (column_stats, files) is dropped" in warning
     assert table.rows("*") == before
     assert _partitions(table) == partitions
     ((rollback, rolled_back, files, _, touched),) = _call(table, "show_rollbacks('{t}')")
