@@ -12,7 +12,7 @@ import struct
 import sys
 import zlib
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -21,7 +21,6 @@ from hudisql.errors import CorruptTableError, UnsupportedTableError
 from hudisql.format.encoding.varints import (
     decode_hadoop_varint,
     decode_protobuf_varint,
-    encode_hadoop_varint,
     encode_protobuf_varint,
 )
 from hudisql.format.hfile.hfile_encoding import (
@@ -33,9 +32,17 @@ from hudisql.format.hfile.hfile_encoding import (
     protobuf_bytes,
     protobuf_fields,
 )
+from hudisql.format.hfile.hfile_index import (
+    IndexEntry,
+    decode_lower_index,
+    decode_root_index,
+    encode_root_index,
+)
 
 _DATA_MAGIC = b"DATABLK*"
 _INDEX_MAGIC = b"IDXROOT2"
+_INTERMEDIATE_INDEX_MAGIC = b"IDXINTE2"
+_LEAF_INDEX_MAGIC = b"IDXLEAF2"
 _FILE_INFO_MAGIC = b"FILEINF2"
 _TRAILER_MAGIC = b'TRABLK"$'
 _PROTOBUF_MAGIC = b"PBUF"
@@ -147,10 +154,7 @@ def write_cell_blocks(
         count, last_key = count + block.count, block.last_key
         key_bytes, value_bytes = key_bytes + block.key_bytes, value_bytes + block.value_bytes
 
-    root = b"".join(
-        struct.pack(">qi", offset, size) + encode_hadoop_varint(len(key) + 12) + _cell_key(key)
-        for key, offset, size in index
-    )
+    root = encode_root_index(IndexEntry(_cell_key(key), offset, size) for key, offset, size in index)
     load_on_open, _ = writer.write_block(_INDEX_MAGIC, root)
     writer.write_block(_INDEX_MAGIC, b"")
     info = _file_info_block(
@@ -264,9 +268,9 @@ def _runs(offsets: Sequence[int], stops: Sequence[int]) -> Iterator[range]:
 class HFileReader:
     """Reads keys and values of one HFile block by block, and verifies checksums if the file has them.
 
-    Reads files without compression or compressed by gzip, with a single-level root index: Hudi writes its
-    indexes in no other form by default. Raises UnsupportedTableError for other compressions,
-    CorruptTableError for other files and for damaged bytes; both name `name`.
+    Reads files without compression or compressed by gzip; of an index with several levels all blocks, at
+    once. Raises UnsupportedTableError for other compressions, CorruptTableError for other files and for
+    damaged bytes; both name `name`.
     """
 
     def __init__(self, source: SeekableSource, length: int, name: str = "HFile") -> None:
@@ -278,28 +282,20 @@ class HFileReader:
         self._ahead = self._tail = self._part(max(0, length - _TAIL_BYTES), length)
         self._trailer = self._read_trailer(length - _TRAILER_BYTES)
         self._body_bytes = length - _TRAILER_BYTES
-        _, self.root_index = self._read_block(self._trailer.load_on_open_offset, _INDEX_MAGIC)
-
-    @property
-    def block_count(self) -> int:
-        """How many data blocks the root index names."""
-        return self._trailer.index_entries
+        _, root = self._read_block(self._trailer.load_on_open_offset, _INDEX_MAGIC)
+        # An index of several levels in the form of one: as if its root named all data blocks.
+        self.root_index, self.block_count = root, self._trailer.index_entries
+        if self._trailer.index_levels > 1:
+            lowest = self._lowest_entries(root)
+            self.root_index, self.block_count = encode_root_index(lowest), len(lowest)
 
     @cached_property
     def _blocks(self) -> list[tuple[bytes, int, int]]:
         """The first key of each data block, where it begins, and its bytes."""
-        data = self.root_index
         blocks = []
-        position = 0
-        try:
-            for _ in range(self.block_count):
-                offset, size = struct.unpack_from(">qi", data, position)
-                key_bytes, position = decode_hadoop_varint(data, position + 12)
-                (row_bytes,) = struct.unpack_from(">h", data, position)
-                blocks.append((data[position + 2 : position + 2 + row_bytes], offset, size))
-                position += key_bytes
-        except (struct.error, IndexError) as error:
-            raise self.corrupt("its root index is cut off") from error
+        for entry in self._decoded(decode_root_index, self.root_index, self.block_count):
+            row_bytes = int.from_bytes(entry.key[:2], signed=True)
+            blocks.append((entry.key[2 : 2 + row_bytes], entry.offset, entry.size))
         return blocks
 
     @cached_property
@@ -323,10 +319,13 @@ class HFileReader:
 
     def cells_of_blocks(self, offsets: Sequence[int], stops: Sequence[int]) -> Iterator[bytes]:
         """The cells of the data blocks between these places, which ascend; neighbours are read at once."""
+        return self._contents(offsets, stops, _DATA_MAGIC)
+
+    def _contents(self, offsets: Sequence[int], stops: Sequence[int], magic: bytes) -> Iterator[bytes]:
         for run in _runs(offsets, stops):
             self._ahead = self._part(offsets[run.start], stops[run.stop - 1])
             for number in run:
-                yield self._read_block(offsets[number], _DATA_MAGIC)[1]
+                yield self._read_block(offsets[number], magic)[1]
 
     def entries(self) -> Iterator[tuple[bytes, bytes]]:
         """All `(key, value)` pairs in key order."""
@@ -345,6 +344,26 @@ class HFileReader:
                 for key, value in self._entries_of_block(self._blocks[number][1]):
                     if key in block_keys:
                         yield key, value
+
+    def _lowest_entries(self, root: bytes) -> list[IndexEntry]:
+        """The data blocks that the leaves below the root name, in key order."""
+        entries = self._decoded(decode_root_index, root, self._trailer.index_entries)
+        for level in range(self._trailer.index_levels - 1, 0, -1):
+            magic = _LEAF_INDEX_MAGIC if level == 1 else _INTERMEDIATE_INDEX_MAGIC
+            below: list[IndexEntry] = []
+            offsets = [entry.offset for entry in entries]
+            for content in self._contents(offsets, [entry.offset + entry.size for entry in entries], magic):
+                below += self._decoded(decode_lower_index, content)
+                if len(below) * _BLOCK_HEADER.size > self._body_bytes:
+                    raise self.corrupt("its index names more blocks than it has bytes for")
+            entries = below
+        return entries
+
+    def _decoded(self, decode: Callable[..., list[IndexEntry]], *arguments: object) -> list[IndexEntry]:
+        try:
+            return decode(*arguments)
+        except ValueError as error:
+            raise self.corrupt(str(error)) from error
 
     def _read_trailer(self, offset: int) -> _Trailer:
         data = self._read(offset, _TRAILER_BYTES)
@@ -369,8 +388,6 @@ class HFileReader:
                 f"cannot read {self._name}: its blocks have HBase's compression {compression}; gzip (1) and "
                 "none (2) are read"
             )
-        if trailer.index_levels > 1:
-            raise self.corrupt(f"its index has {trailer.index_levels} levels, Hudi's have one")
         return trailer
 
     def _entries_of_block(self, offset: int) -> Iterator[tuple[bytes, bytes]]:

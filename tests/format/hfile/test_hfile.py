@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,9 +15,12 @@ from hypothesis import strategies as st
 from hudisql.errors import CorruptTableError
 from hudisql.format.hfile.bootstrap_index import file_id_index_path, partition_index_path
 from hudisql.format.hfile.hfile import HFileReader, write_hfile
+from hudisql.format.hfile.hfile_cells import cells_with_keys, cells_with_prefixes, read_cells
 from hudisql.format.hfile.hfile_encoding import crc32c
+from hudisql.format.hfile.hfile_index import decode_lower_index
 
 COMPARATOR = "org.apache.hudi.common.bootstrap.index.HFileBootstrapIndex$HoodieKVComparator"
+_INDEX_LEVELS = Path(__file__).parents[2] / "golden" / "hfile_index"
 
 
 def _write(entries: list[tuple[bytes, bytes]], block_bytes: int = 65536, **file_info: bytes) -> bytes:
@@ -75,6 +79,51 @@ def test_form_of_the_native_writer_of_hudi_1_2_is_read(golden: Any) -> None:
     assert all(key.startswith(b"part=dt=2024-03-0") and b";fileid=" in key for key in entries)
     assert dict(reader.find(list(entries))) == entries
     assert struct.unpack(">q", reader.read_file_info()[b"hfile.CREATE_TIME_TS"])[0] > 1_700_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("two_levels_gzip", 300), ("three_levels", 400), ("four_levels_gzip", 400)]
+)
+def test_an_index_of_several_levels_that_hbase_wrote_is_read(name: str, count: int) -> None:
+    reader = _reader((_INDEX_LEVELS / f"{name}.hfile").read_bytes())
+    entries = [(f"key-{number:05d}".encode(), f"value of {number}".encode()) for number in range(count)]
+    assert list(reader.entries()) == entries
+    some = entries[3::70]
+    assert list(reader.find([*dict(some), b"a", b"key-00003x", b"z"])) == some
+    assert reader.read_file_info()[b"schema"] == b'"string"'
+    cells = read_cells(reader)
+    assert (cells.keys.to_pylist()[-1], len(cells.values)) == (f"key-{count - 1:05d}", count)
+    found = cells_with_keys(reader, pa.array(["key-00000", "key-00299", "z"]))
+    assert found.values.to_pylist() == [b"value of 0", b"value of 299"]
+    prefixed = cells_with_prefixes(reader, ["key-0012"])
+    assert prefixed is not None
+    assert prefixed.keys.to_pylist() == [f"key-0012{digit}" for digit in range(10)]
+
+
+def test_damaged_levels_of_an_index_are_an_error() -> None:
+    content = (_INDEX_LEVELS / "three_levels.hfile").read_bytes()
+    for magic in (b"IDXLEAF2", b"IDXINTE2"):
+        damaged = bytearray(content)
+        damaged[content.index(magic) + 40] ^= 1
+        with pytest.raises(CorruptTableError, match=r"the checksum of its block at \d+ is wrong"):
+            _reader(bytes(damaged))
+    levels = content.rindex(b"\x40\x03")
+    for found, missing in ((2, "IDXLEAF2"), (4, "IDXINTE2")):
+        with pytest.raises(CorruptTableError, match=f"there is no {missing} block"):
+            _reader(content[:levels] + bytes([0x40, found]) + content[levels + 2 :])
+
+
+def test_an_index_block_that_is_cut_off_is_an_error() -> None:
+    content = (_INDEX_LEVELS / "three_levels.hfile").read_bytes()
+    start = content.index(b"IDXLEAF2") + 33
+    (size,) = struct.unpack_from(">i", content, start - 33 + 12)
+    block = content[start : start + size]
+    assert len(decode_lower_index(block)) == 7
+    for length in range(size):
+        with pytest.raises(ValueError, match="an index block is cut off"):
+            decode_lower_index(block[:length])
+    with pytest.raises(ValueError, match="names a block without a key"):
+        decode_lower_index(struct.pack(">iii", 1, 0, 12) + bytes(12))
 
 
 @settings(deadline=None)
