@@ -6,7 +6,7 @@ no `hoodie.metadata.enable`. Dates, timestamps and decimals are shown as such; H
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hudisql.context import Context
+    from hudisql.format.metadata_table.listed_files import ListedFiles
+    from hudisql.table.hudi_table import HudiTable
     from hudisql.table.metadata_table.metadata_table import MetadataTable
 
 
@@ -130,13 +132,7 @@ def show_metadata_table_files(
     Raises NoSuchTableError, InvalidArgumentError for a partition that is not listed, CorruptTableError.
     """
     metadata = _metadata_table_of(context, arguments)
-    path = arguments.partition.strip("/")
-    listed = metadata.list_files([path]).get(path)
-    if listed is None and path not in metadata.list_partitions():
-        raise InvalidArgumentError(
-            f"the metadata table of {metadata.table.base_path} does not list the partition '{path}'",
-            hint="CALL show_metadata_table_partitions shows those that it lists",
-        )
+    listed = _listed_files(metadata, arguments.partition.strip("/"))
     names = [] if listed is None else sorted(listed.names.to_pylist())
     rows = (MetadataTableFileRow(name) for name in names)
     return first_rows(context, rows, MetadataTableFileRow, arguments.filter, arguments.limit)
@@ -158,8 +154,8 @@ def show_metadata_table_column_stats(
 ) -> Iterable[MetadataTableColumnStatRow]:
     """A row for each base file and column that has statistics, sorted by both.
 
-    Raises NoSuchTableError, InvalidArgumentError if the metadata table has no index `column_stats`,
-    CorruptTableError, StorageError.
+    Raises NoSuchTableError, InvalidArgumentError for a partition that is not listed, for an unknown column
+    and if the metadata table has no index `column_stats`, CorruptTableError, StorageError.
     """
     from hudisql.format.metadata_table.column_statistics import column_statistics
     from hudisql.format.metadata_table.metadata_records import COLUMN_STATS
@@ -173,7 +169,10 @@ def show_metadata_table_column_stats(
             f"the metadata table of {table.base_path} has no index {COLUMN_STATS}; it has "
             f"{', '.join(sorted(metadata.indexes))}"
         )
-    partitions = partitions_at(table, [arguments.partition.strip("/")]) if arguments.partition else None
+    path, partitions = arguments.partition.strip("/"), None
+    if path:
+        _listed_files(metadata, path)
+        partitions = partitions_at(table, [path])
     slices = load_file_slices(table, partitions)
     names = {
         file_slice.base_file.path.rpartition("/")[2]
@@ -181,10 +180,12 @@ def show_metadata_table_column_stats(
         if file_slice.base_file is not None
     }
     columns = {*split_names(arguments.targetColumns)}
+    stored = list(column_statistics(metadata.read_records(COLUMN_STATS)))
+    _check_columns(table, columns, {statistic.column_name for statistic in stored})
     statistics = sorted(
         (
             statistic
-            for statistic in column_statistics(metadata.read_records(COLUMN_STATS))
+            for statistic in stored
             if statistic.file_name in names and (not columns or statistic.column_name in columns)
         ),
         key=lambda statistic: (statistic.file_name, statistic.column_name),
@@ -234,7 +235,8 @@ def validate_metadata_table_files(
     from hudisql.table.files.listing_comparison import compare_listings
     from hudisql.table.metadata_table.metadata_table import find_metadata_table
 
-    metadata = find_metadata_table(find_table(context, arguments.table))
+    name = ".".join(context.qualify_table_name(arguments.table))
+    metadata = find_metadata_table(find_table(context, arguments.table), name)
     for listing in compare_listings(metadata):
         if arguments.verbose or listing.differs:
             yield ValidatedFileRow(
@@ -250,7 +252,33 @@ def validate_metadata_table_files(
 def _metadata_table_of(context: Context, arguments: TableArguments) -> MetadataTable:
     from hudisql.table.metadata_table.metadata_table import find_metadata_table
 
-    return find_metadata_table(find_table(context, arguments.table, arguments.path))
+    table = find_table(context, arguments.table, arguments.path)
+    if arguments.table is None:
+        return find_metadata_table(table)
+    return find_metadata_table(table, ".".join(context.qualify_table_name(arguments.table)))
+
+
+def _listed_files(metadata: MetadataTable, path: str) -> ListedFiles | None:
+    """The files of a partition; None if it has none. Raises InvalidArgumentError if it is not listed."""
+    listed = metadata.list_files([path]).get(path)
+    if listed is None and path not in metadata.list_partitions():
+        raise InvalidArgumentError(
+            f"the metadata table of {metadata.table.base_path} does not list the partition '{path}'",
+            hint="CALL show_metadata_table_partitions shows those that it lists",
+        )
+    return listed
+
+
+def _check_columns(table: HudiTable, columns: Iterable[str], with_statistics: Collection[str]) -> None:
+    from hudisql.format.schema.meta_columns import META_COLUMNS
+
+    known = {*table.schema.names, *META_COLUMNS, *with_statistics}
+    unknown = sorted(set(columns) - known)
+    if unknown:
+        raise InvalidArgumentError(
+            f"the Hudi table at {table.base_path} has no column '{unknown[0]}'",
+            hint=f"its columns are {', '.join(table.schema.names)}",
+        )
 
 
 def _stats_of(metadata: MetadataTable, index: str) -> Iterator[MetadataTableStatRow]:

@@ -339,13 +339,16 @@ def readable_metadata_table(table: HudiTable) -> MetadataTable | None:
         return None
 
 
-def find_metadata_table(table: HudiTable) -> MetadataTable:
-    """`open_metadata_table` of a table that has one. Raises InvalidArgumentError if it has none."""
+def find_metadata_table(table: HudiTable, name: str = "db.name") -> MetadataTable:
+    """`open_metadata_table` of a table that has one; `name` is the table's in the metastore, if known.
+
+    Raises InvalidArgumentError if it has none.
+    """
     metadata = open_metadata_table(table)
     if metadata is None:
         raise InvalidArgumentError(
             f"the Hudi table at {table.base_path} has no metadata table",
-            hint="CALL create_metadata_table(table => 'db.name') makes one, and changes keep it",
+            hint=f"CALL create_metadata_table(table => '{name}') makes one, and changes keep it",
         )
     return metadata
 

@@ -26,6 +26,23 @@ def test_statistics_are_shown_as_values_of_the_column(call: Any, golden: Any, na
     assert {row["null_number"] for row in rows if row["column_name"] == "name"} == {1}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"partition": "dt=2024-01-01"}, "does not list the partition 'dt=2024-01-01'"),
+        ({"targetColumns": "name, nom"}, "has no column 'nom'"),
+    ],
+)
+def test_statistics_of_unknown_partitions_and_columns_are_refused(
+    call: Any, golden: Any, arguments: dict[str, str], problem: str
+) -> None:
+    table = golden("v9_cow_mdt_compacted").table
+    with pytest.raises(InvalidArgumentError, match=problem):
+        call("show_metadata_table_column_stats", path=table, **arguments)
+    known = call("show_metadata_table_column_stats", path=table, targetColumns="_hoodie_file_name")
+    assert known == []
+
+
 def test_sizes_of_each_index_are_shown(call: Any, golden: Any) -> None:
     table = golden("v9_cow_mdt_compacted").table
     stats = {row["stat_key"]: int(row["stat_value"]) for row in call("show_metadata_table_stats", path=table)}
