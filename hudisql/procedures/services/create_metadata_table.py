@@ -34,7 +34,8 @@ class CreateMetadataTableArguments(NamedTableArguments):
     indexes: str = parameter(
         "",
         help="record_index for a record index of the whole table, or record_level_index for one of each"
-        " partition; the other indexes are always made and may be named",
+        " partition; by default of the kind that the table has; the other indexes are always made and may"
+        " be named: files alone leaves the record index out",
     )
 
 
@@ -42,7 +43,8 @@ class CreateMetadataTableArguments(NamedTableArguments):
 def create_metadata_table(
     context: Context, arguments: CreateMetadataTableArguments
 ) -> Iterable[CreateMetadataTableRow]:
-    """One row. A metadata table that is there is replaced, with its secondary and expression indexes.
+    """One row. A metadata table that is there is replaced, with its secondary and expression indexes, and
+    with its record index unless `indexes` names others.
 
     Raises NoSuchTableError, InvalidArgumentError for an unknown index, UnsupportedTableError for tables with
     register-only partitions, for a partitioned record index beside a secondary one or in version 6, and while
@@ -55,6 +57,7 @@ def create_metadata_table(
     indexes = parse_indexes(arguments.indexes)
     call = open_table_call(context, arguments.table)
     with table_to_index(call) as table:
+        indexes = indexes or _record_indexes_of(table)
         metadata_table = make_metadata_table(
             context,
             table,
@@ -69,6 +72,15 @@ def create_metadata_table(
         metadata_table.statistics,
     )
     return [row]
+
+
+def _record_indexes_of(table: HudiTable) -> frozenset[str]:
+    from hudisql.format.metadata_table.metadata_records import RECORD_INDEX, RECORD_LEVEL_INDEX
+    from hudisql.table.metadata_table.kept_metadata_table import has_partitioned_records
+
+    if RECORD_INDEX not in table.properties.metadata_partitions:
+        return frozenset()
+    return frozenset({RECORD_LEVEL_INDEX if has_partitioned_records(table) else RECORD_INDEX})
 
 
 @contextmanager

@@ -60,11 +60,13 @@ def create_index(context: Context, arguments: CreateIndexArguments) -> Iterable[
     for an expression index the record index only if there is one.
 
     Raises NoSuchTableError, InvalidArgumentError for columns of which there is no index and for an index that
-    exists, UnsupportedStatementError where an index of another kind would be dropped, UnsupportedTableError
+    exists or has a name of Hudi's own, UnsupportedStatementError where an index of another kind would be
+    dropped and beside a partitioned record index, UnsupportedTableError
     for tables with register-only partitions, for keys that several rows have, and while another writer may be
     active, SourceChangedError, StorageError.
     """
     name = ".".join(context.qualify_table_name(arguments.table))
+    _check_name(arguments)
     with table_to_index(open_table_call(context, arguments.table)) as table:
         found = _find_index(table, arguments.index)
         if found is not None and arguments.if_not_exists:
@@ -75,6 +77,7 @@ def create_index(context: Context, arguments: CreateIndexArguments) -> Iterable[
                 hint=f"DROP INDEX {arguments.index} ON {name} drops it",
             )
         column = _column_to_index(table, name, arguments)
+        _check_record_index(table, name, arguments)
         others = _indexes_not_made_again(table)
         if others:
             raise UnsupportedStatementError(
@@ -86,14 +89,49 @@ def create_index(context: Context, arguments: CreateIndexArguments) -> Iterable[
     return [IndexActionRow(f"Created index {created} of {name}")]
 
 
+def _check_name(arguments: CreateIndexArguments) -> None:
+    """Raises InvalidArgumentError for the names of the metadata table's own indexes."""
+    from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
+    from hudisql.table.metadata_table.kept_metadata_table import INDEXES
+
+    index = arguments.index.lower()
+    if index == RECORD_INDEX and arguments.expression is not None:
+        raise InvalidArgumentError(
+            f"the name {RECORD_INDEX} is that of the index of the record key, not of an expression index",
+            hint="choose another name for the expression index",
+        )
+    if index in INDEXES and index != RECORD_INDEX:
+        raise InvalidArgumentError(
+            f"the name {arguments.index} is that of one of the metadata table's own indexes",
+            hint="choose another name",
+        )
+
+
+def _check_record_index(table: HudiTable, name: str, arguments: CreateIndexArguments) -> None:
+    """Raises UnsupportedStatementError if the table has a partitioned record index."""
+    from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
+    from hudisql.table.metadata_table.kept_metadata_table import has_partitioned_records
+
+    if RECORD_INDEX in table.properties.metadata_partitions and has_partitioned_records(table):
+        reason = (
+            "a secondary index needs one of the whole table"
+            if arguments.expression is None
+            else "hudisql makes expression indexes only beside one of the whole table"
+        )
+        raise UnsupportedStatementError(
+            f"the record index of {name} is partitioned, and {reason}",
+            hint=f"CALL create_metadata_table(table => '{name}', indexes => '{RECORD_INDEX}') makes one of "
+            "the whole table in its place; then run the statement again",
+        )
+
+
 def _indexes_not_made_again(table: HudiTable) -> list[str]:
-    from hudisql.format.metadata_table.metadata_records import BLOOM_FILTERS, RECORD_INDEX
+    from hudisql.format.metadata_table.metadata_records import BLOOM_FILTERS
     from hudisql.table.metadata_table.expression_indexes import expression_indexes, is_expression
-    from hudisql.table.metadata_table.kept_metadata_table import has_partitioned_records, is_kept_kind
+    from hudisql.table.metadata_table.kept_metadata_table import is_kept_kind
 
     indexes = table.properties.metadata_partitions
     others = {BLOOM_FILTERS, *filter(is_expression, indexes)} - {*expression_indexes(table)}
-    others |= {RECORD_INDEX} if has_partitioned_records(table) else set()
     return sorted(index for index in indexes if not is_kept_kind(index) or index in others)
 
 

@@ -224,7 +224,8 @@ def _check_served_by_partition(table: HudiTable, secondary: Sequence[IndexDefini
     if has_old_layout(table):
         raise UnsupportedTableError(
             f"{problem}it has table version {table.version}, and those of versions 8 and 9 are kept",
-            hint=f"indexes => '{RECORD_INDEX}' makes one of the whole table",
+            hint=f"indexes => '{RECORD_INDEX}', or CREATE INDEX {RECORD_INDEX} without the option "
+            f"{IS_PARTITIONED}, makes one of the whole table",
         )
     if secondary:
         raise UnsupportedTableError(

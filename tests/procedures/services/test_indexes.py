@@ -10,7 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.errors import InvalidArgumentError, SqlSyntaxError, UnsupportedStatementError
+from hudisql.errors import (
+    InvalidArgumentError,
+    SqlSyntaxError,
+    UnsupportedStatementError,
+    UnsupportedTableError,
+)
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
@@ -72,6 +77,17 @@ def path(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             "CREATE INDEX i ON indexed.t USING column_stats (d) OPTIONS (expr 'upper', a.b = 1.5, c = true)",
             r"a\.b='1\.5', c='true'",
         ),
+        ("CREATE INDEX files ON indexed.t (d)", "the name files is that of one of the metadata table's own"),
+        ("CREATE INDEX Column_Stats ON indexed.t USING secondary_index (d)", "the name Column_Stats is that"),
+        ("CREATE INDEX IF NOT EXISTS bloom_filters ON indexed.t (d)", "the name bloom_filters is that"),
+        (
+            "CREATE INDEX partition_stats ON indexed.t USING column_stats (d) OPTIONS (expr = 'upper')",
+            "the name partition_stats is that",
+        ),
+        (
+            "CREATE INDEX record_index ON indexed.t USING column_stats (d) OPTIONS (expr = 'upper')",
+            "the name record_index is that of the index of the record key",
+        ),
         ("DROP INDEX i ON indexed.t", "indexed.t has no index i"),
         ("REFRESH INDEX i ON indexed.t", "indexed.t has no index i"),
     ],
@@ -116,7 +132,9 @@ def test_a_record_index_is_created_kept_and_dropped(session: Session, path: str)
     session.sql(create.replace("INDEX", "INDEX IF NOT EXISTS"))
     session.sql("INSERT INTO indexed.t VALUES (3, 'z', 3, 'three', true)")
     session.sql("REFRESH INDEX record_index ON indexed.t")
+    session.sql("CALL create_metadata_table(table => 'indexed.t')")
     assert find_kept(open_table(Storage(), path)) is not None
+    assert _shown(session) == ["column_stats", "record_index"]
     session.sql("DROP INDEX record_index ON indexed.t")
     assert _shown(session) == ["column_stats"]
     table = open_table(Storage(), path)
@@ -161,6 +179,24 @@ def test_a_record_index_of_each_partition_is_created_by_hudis_option(
     assert has_partitioned_records(table) == is_partitioned
     assert find_kept(table) is not None
     session.sql("DROP TABLE index_of_each")
+
+
+def test_a_partitioned_record_index_of_version_6_is_refused(session: Session, tmp_path: Path) -> None:
+    session.sql(
+        f"CREATE TABLE old_index (id INT, dt STRING) USING hudi PARTITIONED BY (dt) LOCATION '{tmp_path}' "
+        "TBLPROPERTIES (primaryKey = 'id')"
+    )
+    create = "CREATE INDEX record_index ON old_index (id)"
+    with pytest.raises(UnsupportedTableError, match="it has table version 6") as refused:
+        session.sql(f"{create} OPTIONS (isPartitioned = 'true')")
+    assert "CREATE INDEX record_index without the option isPartitioned" in str(refused.value.hint)
+    with pytest.raises(InvalidArgumentError, match="has no metadata table") as missing:
+        session.sql("CALL show_metadata_table_partitions(table => 'old_index')")
+    assert "create_metadata_table(table => 'default.old_index')" in str(missing.value.hint)
+    session.sql(create)
+    session.sql("CALL create_metadata_table(table => 'old_index')")
+    assert "record_index" in open_table(Storage(), str(tmp_path)).properties.metadata_partitions
+    session.sql("DROP TABLE old_index")
 
 
 def test_a_secondary_index_is_created_kept_and_dropped(session: Session, path: str) -> None:

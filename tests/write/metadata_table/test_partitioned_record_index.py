@@ -109,8 +109,17 @@ def test_changes_keep_the_place_of_each_key_in_each_partition(
     assert said == []
     _upsert_by_the_index(session, name, monkeypatch)
     _checked(path)
-    with pytest.raises(UnsupportedStatementError, match="has the index record_index, which hudisql cannot"):
-        session.sql(f"CREATE INDEX by_seq ON {name} (seq)")
+    session.sql(f"CALL create_metadata_table(table => '{name}')")
+    _checked(path)
+    for columns, reason in (
+        ("(seq)", "a secondary index needs one of the whole table"),
+        ("USING column_stats (seq) OPTIONS (expr = 'from_unixtime')", "makes expression indexes only beside"),
+    ):
+        with pytest.raises(UnsupportedStatementError, match=f"is partitioned, and .*{reason}") as refused:
+            session.sql(f"CREATE INDEX by_seq ON {name} {columns}")
+        assert f"(table => '{name}', indexes => 'record_index')" in str(refused.value.hint)
+    session.sql(f"CALL create_metadata_table(table => '{name}', indexes => 'files')")
+    assert "record_index" not in open_kept(path).indexes
     session.sql(f"DROP TABLE {name}")
 
 
