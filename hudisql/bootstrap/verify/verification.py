@@ -1,7 +1,8 @@
 """Verifies a bootstrapped table against its source, as long as the table reads source files.
 
 Checks the latest slices whose data is still in external files (later commits rewrite some), the bootstrap
-index and the source's directories. Reads only; reports differences and lets the caller decide.
+index, the source's directories and the listing of the metadata table. Reads only; reports differences and
+lets the caller decide.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from hudisql.bootstrap.verify.verify_files import (
     verify_files,
 )
 from hudisql.bootstrap.verify.verify_full_records import verify_full_records
+from hudisql.bootstrap.verify.verify_metadata_table import verify_metadata_table
 from hudisql.bootstrap.verify.verify_rows import compare_all_rows
 from hudisql.errors import HudisqlError, InvalidArgumentError, VerificationFailedError
 from hudisql.format.hfile.bootstrap_index import BootstrapMapping, read_bootstrap_mappings
@@ -54,7 +56,10 @@ _NEW_OTHER_FILE: Final = "written after the bootstrap, or left out of it; MERGE 
 
 
 class VerifyLevel(StrEnum):
-    """How much is read: footers of all files, also one row group of some files, or everything."""
+    """How much is read: footers of all files, also one row group of some files, or everything.
+
+    FULL also compares the metadata table's listing with the storage.
+    """
 
     COUNTS = "counts"
     SAMPLE = "sample"
@@ -167,6 +172,7 @@ def verify_bootstrap(
             if verdict.is_readable
         ]
         discrepancies += compare_all_rows(context.spark, table, whole)
+        discrepancies += verify_metadata_table(table)
     full = verify_full_records(
         context,
         table,

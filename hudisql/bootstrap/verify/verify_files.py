@@ -48,13 +48,20 @@ FILE_MISSING: Final = "base file missing"
 FILE_CHANGED: Final = "base file changed"
 FILE_UNREADABLE: Final = "base file unreadable"
 REWRITTEN_SOURCE_CHANGED: Final = "source changed after it was rewritten"
+LISTING_DIFFERS: Final = "metadata table differs"
+LISTING_UNREADABLE: Final = "metadata table unreadable"
+LISTING_NOT_USED: Final = "metadata table not in use"
+NOT_LISTED: Final = "file not in the metadata table"
+FILE_BEING_DELETED: Final = "file being deleted"
+
+_NOTICES: Final = (SOURCE_NEW, REWRITTEN_SOURCE_CHANGED, LISTING_NOT_USED, NOT_LISTED, FILE_BEING_DELETED)
 
 _BATCH_ROWS: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """One difference from the bootstrap; an error unless the table's rows are still correct."""
+    """One difference from the bootstrap or metadata table; an error unless all readers get the right rows."""
 
     kind: str
     partition_path: str
@@ -63,8 +70,8 @@ class Discrepancy:
 
     @property
     def is_error(self) -> bool:
-        """False for source files that the table never took or no longer needs."""
-        return self.kind not in (SOURCE_NEW, REWRITTEN_SOURCE_CHANGED)
+        """False for source files that the table never took or no longer needs, and files that none reads."""
+        return self.kind not in _NOTICES
 
 
 class RowsToCompare(Enum):

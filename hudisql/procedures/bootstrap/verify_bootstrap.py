@@ -31,7 +31,8 @@ class VerifyBootstrapArguments(Arguments):
     level: str = parameter(
         "sample",
         help="counts: all footers, lengths and times; sample: also one row group of up to 20 files; full:"
-        " also all keys, and a hash of all columns, and the Iceberg table if there is one",
+        " also all keys, a hash of all columns, the files that the metadata table lists, and the Iceberg"
+        " table if there is one",
     )
     path: str | None = parameter(None, help="the table's directory, instead of its name")
     fail_on_error: bool = fail_on_error_parameter()

@@ -186,3 +186,39 @@ def test_a_bootstrap_verifies_itself_unless_told_not_to(call, daily_orders, tmp_
     shutil.copytree(kept, daily_orders, dirs_exist_ok=True)
     rows = call("bootstrap_table", **arguments, target_path=tmp_path / "b", verify=False)
     assert rows[-1]["rows"] == 80
+
+
+def test_the_full_level_compares_the_metadata_table_with_the_storage(
+    call, session, bootstrap, name, tmp_path
+):
+    bootstrap(table_version=9)
+    target = tmp_path / "t"
+    session.sql(f"UPDATE {name} SET amount = 1 WHERE id = 'k00000'")
+    slices = load_file_slices(open_table(Storage(), str(target)))
+    (changed,) = [Path(base_file_path(each)) for each in slices if not each.is_bootstrapped]
+    file_id, _, instant = changed.stem.split("_")
+    (superseded,) = {*changed.parent.glob(f"{file_id}_*")} - {changed}
+    assert call("verify_bootstrap", table=name, level="full")[-1]["severity"] == "ok"
+    superseded.unlink()
+    unlisted = changed.with_name(f"{'0' * 8}{file_id[8:]}_0-0-0_{instant}.parquet")
+    uncommitted = changed.with_name(f"{file_id}_0-0-0_20990101000000000.parquet")
+    shutil.copy(changed, unlisted)
+    shutil.copy(changed, uncommitted)
+    *found, summary = call("verify_bootstrap", table=name, level="full", fail_on_error=False)
+    assert sorted(_kinds(found)) == sorted(
+        [
+            ("metadata table differs", "error", superseded.name),
+            ("metadata table differs", "error", unlisted.name),
+            ("file not in the metadata table", "notice", uncommitted.name),
+        ]
+    )
+    details = {Path(row["path"]).name: row["detail"] for row in found}
+    assert re.search(r"lists it with [\d,]+ bytes; it is gone", details[superseded.name])
+    assert "who reads by that misses its rows" in details[unlisted.name]
+    assert {row["partition"] for row in found} == {"dt=2024-03-01"}
+    assert summary["severity"] == "failed"
+    assert call("verify_bootstrap", table=name)[-1]["severity"] == "ok"
+    shutil.rmtree(target / ".hoodie/metadata")
+    (row, _) = call("verify_bootstrap", table=name, level="full", fail_on_error=False)
+    assert (row["finding"], row["severity"]) == ("metadata table unreadable", "error")
+    assert "name a metadata table" in row["detail"]
