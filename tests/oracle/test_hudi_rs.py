@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from scripts.setup_oracles import install_hudi_rs
+from tests.opened import open_kept
 from tests.oracle.comparison import META_COLUMNS, assert_same_rows
 from tests.oracle.sources import sample_rows, write_source
 from tests.soak import parameters
@@ -20,16 +23,16 @@ READER = Path(__file__).parent / "hudi_rs_reader.py"
 COLUMNS = "id STRING, seq INT, price DECIMAL(20, 2), day DATE, at TIMESTAMP, st STRUCT<a: BIGINT, b: STRING>"
 
 
-def read_with_hudi_rs(path: str, directory: Path) -> pa.Table:
+def read_with_hudi_rs(path: str, directory: Path, *filters: tuple[str, str, str]) -> pa.Table:
+    """The rows that pass the filters, of columns, operators and values."""
     output = directory / "rows.arrow"
-    command = [str(install_hudi_rs()), str(READER), str(output), path]
+    command = [str(install_hudi_rs()), str(READER), str(output), path, json.dumps(filters)]
     done = subprocess.run(command, text=True, capture_output=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     with pa.memory_map(str(output)) as source:
         return pa.ipc.open_file(source).read_all()
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize(
     ("partitions", "kind", "version"),
     parameters(
@@ -72,6 +75,40 @@ def test_hudi_rs_reads_the_rows_of_native_tables(
     assert set(theirs.column_names) == {*META_COLUMNS, *ours.column_names}
     assert ours.num_rows > 0
     assert_same_rows(theirs.select(ours.column_names), ours, sort_by=["seq"])
+    session.sql(f"DROP TABLE {name}")
+
+
+@pytest.mark.parametrize("kind", parameters(["cow", "mor"], in_ci=["cow"]))
+def test_hudi_rs_reads_by_the_metadata_table_that_hudisql_keeps(
+    session: Any, tmp_path: Path, kind: str
+) -> None:
+    name, path = f"rust_kept_{kind}", tmp_path / "table"
+    session.sql(
+        f"CREATE TABLE {name} (id INT, note STRING, price DOUBLE, dt STRING) USING hudi PARTITIONED BY (dt) "
+        f"LOCATION '{path}' TBLPROPERTIES (primaryKey = 'id', type = '{kind}', "
+        "'hoodie.write.table.version' = '9')"
+    )
+    rows = ", ".join(f"({id_}, 'first', {id_ / 2}, '2024-03-0{id_ % 3 + 1}')" for id_ in range(30))
+    session.sql(f"INSERT INTO {name} VALUES {rows}")
+    session.sql(f"CALL create_metadata_table(table => '{name}')")
+    session.sql(f"UPDATE {name} SET note = 'changed', price = 100 + id WHERE id < 5")
+    session.sql(f"DELETE FROM {name} WHERE id = 7")
+    open_kept(path)
+    for where, filters in (
+        ("true", ()),
+        ("price >= 100", (("price", ">=", "100"),)),
+        ("note = 'changed' AND dt = '2024-03-02'", (("note", "=", "changed"), ("dt", "=", "2024-03-02"))),
+    ):
+        ours = session.sql(f"SELECT * FROM {name} WHERE {where}").arrow()
+        assert ours.num_rows > 0
+        theirs = read_with_hudi_rs(str(path), tmp_path, *filters)
+        assert_same_rows(theirs.select(ours.column_names), ours, sort_by=["id"])
+    # Where it lists a file that the metadata table does not have it has not read by it.
+    (listed, *_) = sorted((path / "dt=2024-03-03").glob("*.parquet"), key=lambda file: file.name[36:])
+    shutil.copy(listed, listed.with_name(f"{'0' * 36}{listed.name[36:]}"))
+    assert read_with_hudi_rs(str(path), tmp_path).num_rows == 29
+    session.sql(f"CALL delete_metadata_table(table => '{name}')")
+    assert read_with_hudi_rs(str(path), tmp_path).num_rows > 29
     session.sql(f"DROP TABLE {name}")
 
 
