@@ -83,12 +83,15 @@ bench: oracles ## side by side with Apache Hudi and plain Spark; writes docs/ben
 	$(BIN)/python -m benchmarks.services
 	$(BIN)/python -m benchmarks.incremental_tables
 
-scale: $(STAMP) ## 1,000 to 10,000 files in 500 partitions, then 250,000 in 3,500; writes docs/benchmarks-scale.md
+scale: oracles ## 1,000 to 10,000 files, then 250,000 in 3,500 partitions, and 100 M keys (hours); writes docs/benchmarks-scale.md
 	$(BIN)/python -m benchmarks.scale
 	$(BIN)/python -m benchmarks.change_scale
 	$(BIN)/python -m benchmarks.version_scale
 	$(BIN)/python -m benchmarks.statement_scale
 	$(BIN)/python -m benchmarks.iceberg_scale
+	$(BIN)/python -m benchmarks.many_files
+	$(BIN)/python -m benchmarks.record_keys
+	$(BIN)/python -m benchmarks.metadata_scale
 
 lint: $(STAMP) ## ruff, mypy (strict, less so for tests), words, reference pages up to date
 	$(BIN)/ruff format --check .
