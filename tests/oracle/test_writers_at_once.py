@@ -20,7 +20,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from tests.oracle.client import HudiOracle, OracleError
+from hudisql.table.files.listing_comparison import compare_listings
+from hudisql.table.metadata_table.metadata_table import find_metadata_table
+from tests.oracle.client import BY_METADATA, HudiOracle, OracleError
 from tests.oracle.newer_tables import NewerTable, new_table
 from tests.oracle.shapes import SHAPES, Shape, noted_rows
 from tests.oracle.test_several_writers import SHARED, WAIT_SECONDS
@@ -157,6 +159,22 @@ def test_no_row_is_lost_or_there_twice(
     made.notes = expected | _expected(*first) | _expected(*second)
     made.check()
     assert not made.pending()
+    _check_metadata_table(made)
     made.theirs(0, 2, "after")
     made.ours("after", range(2, 4))
     made.check()
+    _check_metadata_table(made)
+
+
+def _check_metadata_table(made: NewerTable) -> None:
+    """It lists what the storage has, and Apache Hudi loses no row by it."""
+    metadata = find_metadata_table(made.opened())
+    assert metadata.is_current
+    assert [found for found in compare_listings(metadata) if found.differs] == []
+    for note in {*made.notes.values()}:
+        found = made.oracle.read(made.path, options=BY_METADATA, where=f"note = '{note}' AND seq >= 0")
+        assert sorted(found["seq"].to_pylist()) == sorted(
+            seq for seq, each in made.notes.items() if each == note
+        )
+    whole = made.oracle.read(made.path, options=BY_METADATA)
+    assert sorted(whole["seq"].to_pylist()) == sorted(made.notes)
