@@ -38,12 +38,12 @@ def _assert_read_alike(oracle: HudiOracle, path: str) -> int:
     return listed.num_rows
 
 
-@pytest.mark.parametrize("version", [6, 8])
+@pytest.mark.parametrize("version", [6, 8, 9])
 def test_hudi_goes_on_after_a_commit_that_was_killed_in_the_metadata_table(
     oracle_015: HudiOracle, oracle_120: HudiOracle, committer: LineProcess, tmp_path: Path, version: int
 ) -> None:
     oracle = oracle_015 if version == 6 else oracle_120
-    options = OPTIONS | ({"hoodie.write.table.version": "8"} if version == 8 else {})
+    options = OPTIONS | ({} if version == 6 else {"hoodie.write.table.version": str(version)})
     original, path = str(tmp_path / "original"), str(tmp_path / "table")
     for first in (0, 20):
         oracle.upsert(_rows(first, first + 30), original, options)
