@@ -14,6 +14,7 @@ import pytest
 from hypothesis.stateful import invariant
 
 from hudisql.errors import UnsupportedTableError
+from hudisql.read.scan import data_skipping
 from hudisql.session import Session
 from hudisql.table.hudi_table import WRITTEN_VERSION
 from tests.iceberg.readers import check_readers, publish
@@ -38,6 +39,12 @@ BOOTSTRAP = "00000000000001"
 FIRST_ROWS: list[Values] = [
     {"id": id_, "note": f"first{id_}", "price": id_ / 2, "ts": id_, "dt": DAYS[id_ % 2]} for id_ in range(8)
 ]
+
+
+@pytest.fixture(autouse=True)
+def skips_in_small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Filters ask the statistics of each metadata table that is there."""
+    monkeypatch.setattr(data_skipping, "FEWEST_TO_SKIP", 1)
 
 
 @pytest.fixture(scope="module")
