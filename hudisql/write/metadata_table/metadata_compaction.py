@@ -1,8 +1,9 @@
 """Compactions of a kept metadata table: the base file and the log files of a file group become a base file.
 
 Follows `HoodieBackedTableMetadataWriter.compactIfNecessary` of Hudi 1.2, which compacts all file groups after
-ten deltacommits. Here a group is compacted when its log files are large beside its base file, so that a small
-commit does not rewrite the statistics of a large table.
+ten deltacommits. Here they are compacted when their log files are large beside their base files, so that a
+small commit does not rewrite the statistics of a large table. Never some of them alone: Hudi archives what is
+older than the last compaction, and its readers skip blocks in log files whose instants are archived.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ from hudisql.write.metadata_table.unkept_metadata_table import drop_unless_kept
 
 LEAST_DELTA_COMMITS = 10
 """Hudi's default of `hoodie.metadata.compact.max.delta.commits`."""
-_MOST_LOG_FILES: Final = 100
+_MOST_LOG_FILES: Final = 30
 _BASE_BYTES_PER_LOG_BYTE: Final = 4
 _OPERATION_TYPE: Final = "COMPACT"
 _COMPACTION_SUFFIX: Final = "001"
@@ -75,9 +76,9 @@ class _Layer:
 
 
 def _compact(metadata: MetadataTable) -> None:
-    """Compact the file groups that are due.
+    """Compact all file groups that have log files, if it is worth it.
 
-    None is before ten deltacommits, or while an action of the table is pending that the metadata table has
+    Not before ten deltacommits, nor while an action of the table is pending that the metadata table has
     completed.
     """
     if not _has_enough(metadata):
@@ -86,9 +87,9 @@ def _compact(metadata: MetadataTable) -> None:
         (index, file_slice)
         for index in metadata.indexes
         for file_slice in metadata.latest_slices(index)
-        if _is_due(metadata, file_slice)
+        if file_slice.log_length > 0
     ]
-    if not chosen:
+    if not _is_worth_it(metadata, [file_slice for _, file_slice in chosen]):
         return
     inflight = _begin(metadata, _plan([file_slice for _, file_slice in chosen]))
     stats: dict[str, list[WriteStat]] = {index: [] for index, _ in chosen}
@@ -180,14 +181,21 @@ def _time_of(instant: Instant) -> str:
     return instant.completion_time or instant.timestamp
 
 
-def _is_due(metadata: MetadataTable, file_slice: FileSlice) -> bool:
-    log_bytes = file_slice.log_length
+def _is_worth_it(metadata: MetadataTable, slices: Sequence[FileSlice]) -> bool:
     if not metadata.own.timeline.layout.has_completion_times:
         # Hudi 0.15 archives instants of the table, without which log blocks do not count, after a compaction.
-        return log_bytes > 0
-    base_bytes = 0 if file_slice.base_file is None else file_slice.base_file.length
-    is_large = log_bytes * _BASE_BYTES_PER_LOG_BYTE >= base_bytes
-    return log_bytes > 0 and (is_large or len(file_slice.log_files) >= _MOST_LOG_FILES)
+        return bool(slices)
+    log_bytes = sum(file_slice.log_length for file_slice in slices)
+    base_bytes = sum(file_slice.base_file.length for file_slice in slices if file_slice.base_file is not None)
+    if not slices or log_bytes * _BASE_BYTES_PER_LOG_BYTE >= base_bytes:
+        return bool(slices)
+    compactions = [found.timestamp for found in metadata.own.timeline.completed if found.action == COMMIT]
+    last = max(compactions, default="")
+    return any(
+        len(file_slice.log_files) >= _MOST_LOG_FILES
+        or any(log_file.base_instant_time < last for log_file in file_slice.log_files)
+        for file_slice in slices
+    )
 
 
 def _read_layers(metadata: MetadataTable, file_slice: FileSlice) -> list[_Layer] | None:

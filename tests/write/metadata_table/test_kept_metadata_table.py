@@ -183,6 +183,36 @@ def test_deltacommits_are_compacted_and_old_files_deleted(
         assert len(list((indexes / index).glob(".*.log.*"))) < 12
 
 
+def test_a_compaction_leaves_no_log_files_in_any_file_group(
+    golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hudi 1.2 archives all instants before it, and skips the records of their log files."""
+    path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table"))
+    create_metadata_table(open_at(path), with_record_index=True)
+    for _ in range(3):
+        _overwrite(open_at(path))
+    metadata = open_kept(path)
+    sizes = [
+        (file_slice.log_length, file_slice.length - file_slice.log_length)
+        for index in metadata.indexes
+        for file_slice in metadata.latest_slices(index)
+        if file_slice.log_length
+    ]
+    # Together they are large beside the base files, and one of them is not.
+    factor = sum(base for _, base in sizes) / sum(logs for logs, _ in sizes)
+    assert any(logs * factor < base for logs, base in sizes)
+    monkeypatch.setattr(metadata_compaction, "_BASE_BYTES_PER_LOG_BYTE", factor * 0.99)
+    monkeypatch.setattr(metadata_compaction, "LEAST_DELTA_COMMITS", 2)
+    metadata_compaction.prepare_metadata_table(open_at(path))
+    assert not any(found.action == "commit" for found in open_kept(path).own.timeline.completed)
+    monkeypatch.setattr(metadata_compaction, "_BASE_BYTES_PER_LOG_BYTE", factor * 1.01)
+    metadata_compaction.prepare_metadata_table(open_at(path))
+    metadata = open_kept(path)
+    assert any(found.action == "commit" for found in metadata.own.timeline.completed)
+    assert not any(found.log_files for index in metadata.indexes for found in metadata.latest_slices(index))
+    assert_kept(path)
+
+
 def test_none_is_made_while_another_writer_may_be_active(
     golden: Callable[[str], Any], tmp_path: Path
 ) -> None:
