@@ -25,8 +25,10 @@ from hudisql.format.timeline.instant import Instant, InstantState
 from hudisql.format.timeline.timeline_layout import archive_directory
 from hudisql.services.archive.archive_plan import ArchiveOptions, compacted_until, plan_archive
 from hudisql.services.archive.history_files import append_to_history, history_instants
+from hudisql.services.archive.metadata_archive_plan import plan_metadata_archive
 from hudisql.storage import FileInfo, join
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.partitions.resynced_sources import merge_archived_lists
 from hudisql.table.properties.written_versions import ARCHIVE
 from hudisql.table.timeline.archived_timeline import list_archive_files
@@ -42,9 +44,9 @@ _MERGE_PLAN = "mergeArchivePlan"
 
 
 def archive_table(table: HudiTable, options: ArchiveOptions, concurrency: Concurrency) -> list[Instant]:
-    """Archive the instants of the plan, oldest first; returns them.
+    """Archive the instants of the plan, oldest first, then those of the table's metadata table.
 
-    Raises UnsupportedTableError, CorruptTableError, TableLockedError, StorageError.
+    Returns the table's own. Raises UnsupportedTableError, CorruptTableError, TableLockedError, StorageError.
     """
     check_writable(table, ARCHIVE)
     with reopened_under_lock(table, concurrency) as (table, held):
@@ -52,7 +54,17 @@ def archive_table(table: HudiTable, options: ArchiveOptions, concurrency: Concur
         archive_instants(table, chosen, held.check)
         if chosen and table.properties.has_register_only_partitions:
             merge_archived_lists(table)
+        _archive_metadata_table(table.reopened() if chosen else table, options, held.check)
     return chosen
+
+
+def _archive_metadata_table(
+    table: HudiTable, options: ArchiveOptions, check_lock: Callable[[], None]
+) -> None:
+    """Archive the timeline of a metadata table that hudisql keeps; Hudi archives those of the other ones."""
+    metadata = find_kept(table)
+    if metadata is not None:
+        _move_to_archive(metadata.own, plan_metadata_archive(metadata, options), check_lock)
 
 
 def archive_instants(table: HudiTable, chosen: list[Instant], check_lock: Callable[[], None]) -> None:
@@ -60,14 +72,18 @@ def archive_instants(table: HudiTable, chosen: list[Instant], check_lock: Callab
 
     Raises UnsupportedTableError, CorruptTableError, StorageError.
     """
-    has_history = table.timeline.layout.has_completion_times
-    if not has_history:
+    if not table.timeline.layout.has_completion_times:
         _check_compacted_in_metadata_table(table, chosen)
+    elif chosen:
+        drop_unless_kept(table)
+    _move_to_archive(table, chosen, check_lock)
+
+
+def _move_to_archive(table: HudiTable, chosen: list[Instant], check_lock: Callable[[], None]) -> None:
     if not chosen:
         return
     states = _states_of(table, chosen)
-    if has_history:
-        drop_unless_kept(table)
+    if table.timeline.layout.has_completion_times:
         pending = [instant for files in states.values() for instant, _ in files.values()]
         instants = history_instants(table, chosen, pending)
         check_lock()

@@ -8,6 +8,7 @@ compaction counts, and replaced file groups that are not cleaned yet. Deletes no
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -77,7 +78,9 @@ def plan_archive(table: HudiTable, options: ArchiveOptions) -> list[Instant]:
     timeline = table.timeline
     least, most = _instants_to_keep(timeline, options)
     if timeline.layout.has_completion_times:
-        return _with_cleans_and_rollbacks(timeline, _commits(table, options, least, most))
+        commits = _commits(table, options, least, most)
+        bound = compacted_until(table) if commits else None
+        return _with_cleans_and_rollbacks(timeline, _before(commits, bound))
     chosen: list[Instant] = []
     for action in (CLEAN, ROLLBACK):
         instants = [instant for instant in timeline.completed if instant.action == action]
@@ -85,21 +88,33 @@ def plan_archive(table: HudiTable, options: ArchiveOptions) -> list[Instant]:
             chosen += instants[: len(instants) - least]
     chosen += _commits(table, options, least, most)
     bound = compacted_until(table) if chosen else None
-    return sorted(instant for instant in chosen if bound is None or instant.timestamp < bound)
+    return sorted(_before(chosen, bound))
 
 
 def compacted_until(table: HudiTable) -> str | None:
-    """The last compaction of the metadata table that hudisql keeps; None without one that matters.
+    """The first instant that a metadata table that hudisql keeps still needs; it stays, with all later ones.
 
-    Of version 6 older instants alone are archived, none before a first compaction. Raises StorageError.
+    None if it needs none. Of version 6 it is the last compaction, "" before a first one: records of other
+    instants count as long as they are active. In layout 2 they count, too, as long as they are on the
+    timeline of the metadata table, from which Hudi 1.2 archives what is older than its last compaction and
+    all active commits of the table. So the commits stay that were requested before the last compaction, and
+    have completed after it: it has not compacted them. Raises StorageError.
     """
-    metadata = None if table.timeline.layout.has_completion_times else find_kept(table)
+    metadata = find_kept(table)
     if metadata is None:
         return None
-    compactions = [
-        instant.timestamp for instant in metadata.own.timeline.completed if instant.action == COMMIT
-    ]
-    return max(compactions, default="")
+    completed = metadata.own.timeline.completed
+    last = max((instant.timestamp for instant in completed if instant.action == COMMIT), default="")
+    if not table.timeline.layout.has_completion_times:
+        return last
+    return min(
+        (instant.timestamp for instant in completed if instant.timestamp < last < instant.completion_time),
+        default=None,
+    )
+
+
+def _before(instants: Iterable[Instant], bound: str | None) -> list[Instant]:
+    return [instant for instant in instants if bound is None or instant.timestamp < bound]
 
 
 def _with_cleans_and_rollbacks(timeline: Timeline, commits: list[Instant]) -> list[Instant]:
@@ -138,10 +153,7 @@ def _commits(table: HudiTable, options: ArchiveOptions, least: int, most: int) -
     # Apache Hudi takes what is archived after an active commit for never committed, also beyond a savepoint.
     bounds.append(min(table.timeline.savepoints, default=None))
     bound = min((bound for bound in bounds if bound is not None), default=None)
-    passed = [
-        commit for commit in commits[: len(commits) - least] if bound is None or commit.timestamp < bound
-    ]
-    return until_files_are_left(table, passed)
+    return until_files_are_left(table, _before(commits[: len(commits) - least], bound))
 
 
 def _oldest_before_pending(table: HudiTable) -> str | None:

@@ -93,6 +93,11 @@ class MetadataTable:
         )
 
     @property
+    def has_active_first_listing(self) -> bool:
+        """True if commits are active that left no instant here, since the first listing of files has them."""
+        return any(map(self._is_in_first_listing, self.table.timeline.commits))
+
+    @property
     def has_later_commits(self) -> bool:
         """True if it may know commits that `table`, as it was opened, does not have."""
         if not self.own.timeline.layout.has_completion_times:
@@ -127,7 +132,7 @@ class MetadataTable:
         instants = [
             instant for instant in self.own.timeline.completed if instant.timestamp.startswith(_BEFORE_ALL)
         ]
-        return made_at is None and len(instants) <= 1
+        return made_at is None and all(map(self._is_first, instants))
 
     @cached_property
     def _statistics_instant(self) -> str | None:
@@ -246,8 +251,17 @@ class MetadataTable:
         first = next(iter(self.own.timeline.commits), None)
         if first is None or not _is_own_instant(first.timestamp):
             return ""
-        has_times = self.own.timeline.layout.has_completion_times
-        return (first.completion_time or "") if has_times else first.timestamp
+        if not self.own.timeline.layout.has_completion_times:
+            return first.timestamp
+        return first.completion_time if self._is_first(first) else ""
+
+    def _is_first(self, instant: Instant) -> bool:
+        """True if nothing completed before it, in layout 2.
+
+        An index that is made later has the first instant time, too, once that of `files` is archived.
+        """
+        times = (other.completion_time for other in self.own.timeline.completed)
+        return all(instant.completion_time <= time for time in times if time)
 
     def _listings(self, keys: Collection[str] | None) -> Mapping[str, ListedFiles]:
         whole = self._small_listing
