@@ -43,6 +43,7 @@ _DATA_MAGIC = b"DATABLK*"
 _INDEX_MAGIC = b"IDXROOT2"
 _INTERMEDIATE_INDEX_MAGIC = b"IDXINTE2"
 _LEAF_INDEX_MAGIC = b"IDXLEAF2"
+_MOST_INDEX_LEVELS = 16
 _FILE_INFO_MAGIC = b"FILEINF2"
 _TRAILER_MAGIC = b'TRABLK"$'
 _PROTOBUF_MAGIC = b"PBUF"
@@ -347,6 +348,8 @@ class HFileReader:
 
     def _lowest_entries(self, root: bytes) -> list[IndexEntry]:
         """The data blocks that the leaves below the root name, in key order."""
+        if self._trailer.index_levels > _MOST_INDEX_LEVELS:
+            raise self.corrupt(f"its index has {self._trailer.index_levels:,} levels")
         entries = self._decoded(decode_root_index, root, self._trailer.index_entries)
         for level in range(self._trailer.index_levels - 1, 0, -1):
             magic = _LEAF_INDEX_MAGIC if level == 1 else _INTERMEDIATE_INDEX_MAGIC

@@ -66,11 +66,11 @@ def create_index(context: Context, arguments: CreateIndexArguments) -> Iterable[
     active, SourceChangedError, StorageError.
     """
     name = ".".join(context.qualify_table_name(arguments.table))
-    _check_name(arguments)
     with table_to_index(open_table_call(context, arguments.table)) as table:
         found = _find_index(table, arguments.index)
         if found is not None and arguments.if_not_exists:
             return [IndexActionRow(f"Index {found} of {name} exists")]
+        _check_name(arguments)
         if found is not None:
             raise InvalidArgumentError(
                 f"the Hudi table {name} has an index {found}",

@@ -54,7 +54,8 @@ def archive_table(table: HudiTable, options: ArchiveOptions, concurrency: Concur
         archive_instants(table, chosen, held.check)
         if chosen and table.properties.has_register_only_partitions:
             merge_archived_lists(table)
-        _archive_metadata_table(table.reopened() if chosen else table, options, held.check)
+        if chosen:
+            _archive_metadata_table(table.reopened(), options, held.check)
     return chosen
 
 

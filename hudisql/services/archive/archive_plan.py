@@ -62,6 +62,8 @@ class ArchiveOptions:
 def archive_options(config: HudiConfig) -> ArchiveOptions:
     """The options of Hudi's settings. Raises SettingsError."""
     least, most = config.get(KEEP_MIN_COMMITS), config.get(KEEP_MAX_COMMITS)
+    if least < 1:
+        raise SettingsError(f"{KEEP_MIN_COMMITS} ({least}) must be 1 or more: a table keeps its last commit")
     if least >= most:
         raise SettingsError(f"{KEEP_MAX_COMMITS} ({most}) must be greater than {KEEP_MIN_COMMITS} ({least})")
     return ArchiveOptions(least, most, clean_options(config), compaction_options(config))

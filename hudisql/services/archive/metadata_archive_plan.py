@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hudisql.format.paths.file_names import parse_log_file_name
 from hudisql.format.timeline.instant import COMMIT, Instant
 from hudisql.services.archive.archive_plan import ArchiveOptions, may_archive, plan_archive
 from hudisql.services.clean.clean_plan import CleanOptions, CleanPolicy
@@ -17,9 +18,9 @@ from hudisql.table.metadata_table.metadata_table import MetadataTable
 def plan_metadata_archive(metadata: MetadataTable, options: ArchiveOptions) -> list[Instant]:
     """The completed instants of a kept metadata table to archive, oldest first; `options` are of its table.
 
-    They are older than its last compaction, all active commits of the table and all log files that are not
-    compacted: readers of Hudi skip records in log files whose instants are on neither timeline. Raises
-    CorruptTableError, StorageError.
+    They are older than its last compaction, all active commits of the table and all log files: readers of
+    Hudi skip records in log files whose instants are on neither timeline. None are while an index of another
+    writer is not recorded (`unrecorded_index`). Raises CorruptTableError, StorageError.
     """
     one_more = replace(
         options,
@@ -29,6 +30,8 @@ def plan_metadata_archive(metadata: MetadataTable, options: ArchiveOptions) -> l
         clean=CleanOptions(CleanPolicy.KEEP_LATEST_FILE_VERSIONS),
     )
     if not may_archive(metadata.own.timeline, one_more) or metadata.has_active_first_listing:
+        return []
+    if metadata.unrecorded_index is not None:
         return []
     bound = min(_oldest_of_table(metadata), _last_compaction(metadata))
     chosen = [each for each in plan_archive(metadata.own, one_more) if each.timestamp < bound]
@@ -49,18 +52,14 @@ def _last_compaction(metadata: MetadataTable) -> str:
 
 
 def _oldest_log_file(metadata: MetadataTable) -> str | None:
-    """The instant of the oldest log file that no compaction has merged; None without one.
+    """The instant of the oldest log file, merged or not, whose completion decides its slice; None without
+    one.
 
-    In layout 1 each compaction has merged all of them.
+    Log files of layout 1 are named after their slice.
     """
     if not metadata.own.timeline.layout.has_completion_times:
         return None
-    return min(
-        (
-            log_file.base_instant_time
-            for index in metadata.indexes
-            for file_slice in metadata.latest_slices(index)
-            for log_file in file_slice.log_files
-        ),
-        default=None,
+    parsed = (
+        parse_log_file_name(file.name) for index in metadata.indexes for file in metadata.entries(index)
     )
+    return min((log_file.base_instant_time for log_file in parsed if log_file is not None), default=None)

@@ -12,15 +12,17 @@ import pyarrow as pa
 
 from hudisql.format.schema.type_widening import is_safe_widening
 from hudisql.format.timeline.commit_metadata import SCHEMA_KEY
+from hudisql.format.timeline.instant import COMMIT, REPLACE_COMMIT
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.timeline.archived_timeline import list_archive_files
+from hudisql.table.timeline.instant_files import read_extra_metadata
 
 
 def at_past_schema(table: HudiTable, as_of: str) -> HudiTable:
     """The table with the schema that it had at an instant time, for reads of that state.
 
-    A column that was widened since has the widest type with which a commit of the state has written it, or
-    the latest one if commits are archived. Reads the commits' schemas only if there is such a column. Raises
+    A column that was widened since has the widest type with which a service of the state has written it, or
+    the latest one if commits are archived. Reads the services' schemas only if there is such a column. Raises
     TimelineChangedError, CorruptTableError, StorageError.
     """
     past = table.at_schema_of(as_of)
@@ -28,7 +30,9 @@ def at_past_schema(table: HudiTable, as_of: str) -> HudiTable:
         return past
     written = _widened(past.schema, [table.schema])
     if written and not list_archive_files(table):
-        texts = {table.kept_texts(commit)[SCHEMA_KEY] for commit in table.timeline.commits_until(as_of)}
+        actions = (COMMIT, REPLACE_COMMIT) if table.is_merge_on_read else (REPLACE_COMMIT,)
+        services = [each for each in table.timeline.commits_until(as_of) if each.action in actions]
+        texts = {found.get(SCHEMA_KEY) for found in read_extra_metadata(table, services)}
         written = _widened(past.schema, [table.schema_of(text) for text in texts if text])
     if not written:
         return past

@@ -58,7 +58,10 @@ STATISTICS_OF_SOURCES: Final = "hudisql.statistics.of.sources"
 Their statistics of skeletons are those of the external files.
 """
 STATISTICS_INSTANT: Final = "hudisql.statistics.instant"
-"""A property of those of version 6: the instant at which the indexes were made."""
+"""A property of those of version 6: the instant at which the indexes were made.
+
+Of those of versions 8 and 9: that of an index that another writer has made since.
+"""
 _OWN_INSTANT_DIGITS: Final = 20
 _FIRST_INIT_SUFFIX: Final = "010"
 _SERVICE_SUFFIXES: Final = frozenset(f"00{number}" for number in range(1, 7))
@@ -129,10 +132,21 @@ class MetadataTable:
         made_at = properties.get(STATISTICS_INSTANT)
         if not self.own.timeline.layout.has_completion_times:
             return made_at is not None and made_at == self._statistics_instant
-        instants = [
-            instant for instant in self.own.timeline.completed if instant.timestamp.startswith(_BEFORE_ALL)
-        ]
-        return made_at is None and all(map(self._is_first, instants))
+        return made_at is None and self.unrecorded_index is None
+
+    @property
+    def unrecorded_index(self) -> str | None:
+        """In layout 2 the instant of an index that another writer has made beside those of hudisql.
+
+        None if STATISTICS_INSTANT has it, which stays when the instant is archived.
+        """
+        properties, timeline = self.own.properties, self.own.timeline
+        if not properties.get(STATISTICS_OF_SOURCES) or properties.get(STATISTICS_INSTANT):
+            return None
+        if not timeline.layout.has_completion_times:
+            return None
+        of_indexes = (each for each in timeline.completed if each.timestamp.startswith(_BEFORE_ALL))
+        return next((each.timestamp for each in of_indexes if not self._is_first(each)), None)
 
     @cached_property
     def _statistics_instant(self) -> str | None:

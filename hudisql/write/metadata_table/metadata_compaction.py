@@ -43,8 +43,16 @@ from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.expression_indexes import is_expression
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
-from hudisql.table.metadata_table.metadata_table import MetadataTable, readable_metadata_table
-from hudisql.table.properties.table_configuration import names_metadata_table, record_statistics
+from hudisql.table.metadata_table.metadata_table import (
+    STATISTICS_INSTANT,
+    MetadataTable,
+    readable_metadata_table,
+)
+from hudisql.table.properties.table_configuration import (
+    names_metadata_table,
+    record_statistics,
+    update_table_properties,
+)
 from hudisql.table.slicing.committed_blocks import committed_blocks
 from hudisql.table.slicing.completion_slicing import completion_slicing
 from hudisql.table.slicing.file_groups import FileGroupVersions, group_files
@@ -137,6 +145,9 @@ def prepare_metadata_table(table: HudiTable) -> bool:
     if metadata is None:
         return drop_unless_kept(table)
     record_statistics(table, are_right=COLUMN_STATS in metadata.indexes)
+    if (instant_time := metadata.unrecorded_index) is not None:
+        storage, base_path = metadata.own.storage, metadata.own.base_path
+        update_table_properties(storage, base_path, {STATISTICS_INSTANT: instant_time})
     _compact(metadata)
     return False
 
@@ -189,13 +200,7 @@ def _is_worth_it(metadata: MetadataTable, slices: Sequence[FileSlice]) -> bool:
     base_bytes = sum(file_slice.base_file.length for file_slice in slices if file_slice.base_file is not None)
     if not slices or log_bytes * _BASE_BYTES_PER_LOG_BYTE >= base_bytes:
         return bool(slices)
-    compactions = [found.timestamp for found in metadata.own.timeline.completed if found.action == COMMIT]
-    last = max(compactions, default="")
-    return any(
-        len(file_slice.log_files) >= _MOST_LOG_FILES
-        or any(log_file.base_instant_time < last for log_file in file_slice.log_files)
-        for file_slice in slices
-    )
+    return any(len(file_slice.log_files) >= _MOST_LOG_FILES for file_slice in slices)
 
 
 def _read_layers(metadata: MetadataTable, file_slice: FileSlice) -> list[_Layer] | None:

@@ -111,6 +111,8 @@ def test_damaged_levels_of_an_index_are_an_error() -> None:
     for found, missing in ((2, "IDXLEAF2"), (4, "IDXINTE2")):
         with pytest.raises(CorruptTableError, match=f"there is no {missing} block"):
             _reader(content[:levels] + bytes([0x40, found]) + content[levels + 2 :])
+    with pytest.raises(CorruptTableError, match="its index has 127 levels"):
+        _reader(content[:levels] + bytes([0x40, 127]) + content[levels + 2 :])
 
 
 def test_an_index_block_that_is_cut_off_is_an_error() -> None:

@@ -117,6 +117,8 @@ def test_no_expression_index_of_a_partition_column_is_made(session: Session, tmp
 
 def test_the_list_of_files_is_not_dropped_alone(session: Session, path: str) -> None:
     session.sql("CALL create_metadata_table(table => 'indexed.t')")
+    (exists,) = session.sql("CREATE INDEX IF NOT EXISTS files ON indexed.t (d)").rows
+    assert exists[0] == "Index files of indexed.t exists"
     with pytest.raises(UnsupportedStatementError, match=r"index files of indexed\.t cannot be dropped alone"):
         session.sql("DROP INDEX files ON indexed.t")
     assert find_kept(open_table(Storage(), path)) is not None

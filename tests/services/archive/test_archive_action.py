@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from hudisql.config.config_key import HudiConfig
-from hudisql.config.table_service_keys import KEEP_MAX_COMMITS
+from hudisql.config.table_service_keys import KEEP_MAX_COMMITS, KEEP_MIN_COMMITS
 from hudisql.errors import InvalidArgumentError, RollbackRefusedError, SettingsError, UnsupportedTableError
 from hudisql.format.avro.avro_container import load_codec
 from hudisql.format.timeline.archived_log_files import encode_archive_file, parse_archive_file
@@ -370,6 +370,9 @@ def test_a_file_that_hudi_was_merging_archives_into_is_not_taken(make_table: Mak
 def test_what_cannot_be_archived_is_said(make_table: MakeTable) -> None:
     settings = {KEEP_MAX_COMMITS.name: "20"}
     with pytest.raises(SettingsError, match=r"must be greater than hoodie\.keep\.min"):
+        archive_options(HudiConfig(lambda name, default: settings.get(name, default)))
+    settings = {KEEP_MIN_COMMITS.name: "0"}
+    with pytest.raises(SettingsError, match=r"hoodie\.keep\.min\.commits \(0\) must be 1 or more"):
         archive_options(HudiConfig(lambda name, default: settings.get(name, default)))
     directory = _fill(make_table(), 8)
     directory.file(".hoodie/metadata/.hoodie/hoodie.properties")

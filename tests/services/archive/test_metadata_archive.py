@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hudisql.format.metadata_table.metadata_records import FILES
+from hudisql.format.paths.file_names import parse_log_file_name
 from hudisql.format.timeline.instant import COMMIT, DELTA_COMMIT, Instant
 from hudisql.services.archive.archive_action import archive_table
 from hudisql.services.archive.archive_plan import ArchiveOptions, compacted_until, plan_archive
@@ -162,14 +163,14 @@ def test_nothing_is_archived_that_the_metadata_table_still_needs(
     _archive(open_at(path))
     compaction = max(each for each in _kept(path).own.timeline.completed if each.action == COMMIT)
     assert open_kept(path).own.timeline.instants[0] <= compaction
-    # Files that no compaction has merged, as earlier versions of hudisql left them.
-    metadata = open_kept(path)
     if version == 9:
-        assert min(
-            log_file.base_instant_time
-            for file_slice in metadata.latest_slices(FILES)
-            for log_file in file_slice.log_files
-        ) >= min(each.timestamp for each in metadata.own.timeline.instants)
+        # Of those log files, too, which the slice before has until the compaction after next.
+        metadata = open_kept(path)
+        (latest,) = metadata.latest_slices(FILES)
+        parsed = [parse_log_file_name(each.name) for each in metadata.entries(FILES)]
+        oldest = min(each.base_instant_time for each in parsed if each is not None)
+        assert oldest < latest.base_instant_time
+        assert oldest >= metadata.own.timeline.instants[0].timestamp
 
 
 def test_a_commit_that_the_last_compaction_came_before_stays(copy: Callable[[int], str]) -> None:
@@ -212,3 +213,10 @@ def test_an_index_made_after_the_first_instant_was_archived_is_not_taken_for_tha
     assert metadata.own.timeline.instants[0].timestamp == "0" * 17
     assert not metadata.has_statistics_of_sources
     assert not metadata.has_active_first_listing
+    assert plan_metadata_archive(metadata, OPTIONS) == []
+    # A commit records it, so that it is known when its instant is archived.
+    _commit(path, 12)
+    _archive(open_at(path))
+    metadata = find_metadata_table(open_at(path))
+    assert metadata.own.timeline.instants[0].timestamp > "0" * 17
+    assert not metadata.has_statistics_of_sources
