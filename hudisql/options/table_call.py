@@ -196,10 +196,9 @@ class TableCall:
         """Warn of the metadata table that the table had when the call began, and has no more."""
         from hudisql.format.table_properties import read_table_properties
 
-        indexes = self.table.properties.metadata_partitions
-        now = read_table_properties(self.table.storage, self.table.base_path)
-        if indexes and not now.metadata_partitions:
-            name = self.table.base_path if self.entry is None else self.entry.full_name
+        table, indexes = self.table, self.table.properties.metadata_partitions
+        if indexes and not read_table_properties(table.storage, table.base_path).metadata_partitions:
+            name = table.base_path if self.entry is None else self.entry.full_name
             self.context.console.warning(
                 f"{name}: its metadata table ({', '.join(indexes)}) is dropped, since it has what was rolled "
                 "back; CALL create_metadata_table makes it again"

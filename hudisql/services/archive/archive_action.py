@@ -52,9 +52,9 @@ def archive_table(table: HudiTable, options: ArchiveOptions, concurrency: Concur
     with reopened_under_lock(table, concurrency) as (table, held):
         chosen = plan_archive(table, options)
         archive_instants(table, chosen, held.check)
-        if chosen and table.properties.has_register_only_partitions:
-            merge_archived_lists(table)
         if chosen:
+            if table.properties.has_register_only_partitions:
+                merge_archived_lists(table)
             _archive_metadata_table(table.reopened(), options, held.check)
     return chosen
 

@@ -105,8 +105,7 @@ def compacted_until(table: HudiTable) -> str | None:
     metadata = find_kept(table)
     if metadata is None:
         return None
-    completed = metadata.own.timeline.completed
-    last = max((instant.timestamp for instant in completed if instant.action == COMMIT), default="")
+    last, completed = metadata.last_compaction, metadata.own.timeline.completed
     if not table.timeline.layout.has_completion_times:
         return last
     return min(

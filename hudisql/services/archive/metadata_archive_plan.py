@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hudisql.format.paths.file_names import parse_log_file_name
-from hudisql.format.timeline.instant import COMMIT, Instant
+from hudisql.format.timeline.instant import Instant
 from hudisql.services.archive.archive_plan import ArchiveOptions, may_archive, plan_archive
 from hudisql.services.clean.clean_plan import CleanOptions, CleanPolicy
 from hudisql.table.metadata_table.metadata_table import MetadataTable
@@ -29,11 +29,10 @@ def plan_metadata_archive(metadata: MetadataTable, options: ArchiveOptions) -> l
         # Old files are deleted by their number.
         clean=CleanOptions(CleanPolicy.KEEP_LATEST_FILE_VERSIONS),
     )
-    if not may_archive(metadata.own.timeline, one_more) or metadata.has_active_first_listing:
+    is_needed = metadata.has_active_first_listing or metadata.unrecorded_index is not None
+    if is_needed or not may_archive(metadata.own.timeline, one_more):
         return []
-    if metadata.unrecorded_index is not None:
-        return []
-    bound = min(_oldest_of_table(metadata), _last_compaction(metadata))
+    bound = min(_oldest_of_table(metadata), metadata.last_compaction)
     chosen = [each for each in plan_archive(metadata.own, one_more) if each.timestamp < bound]
     oldest = _oldest_log_file(metadata) if chosen else None
     return [each for each in chosen if oldest is None or each.timestamp < oldest]
@@ -43,12 +42,6 @@ def _oldest_of_table(metadata: MetadataTable) -> str:
     """The first active commit of the table, or what is pending before it; "" without either."""
     timeline = metadata.table.timeline
     return min((instant.timestamp for instant in (*timeline.commits, *timeline.pending)), default="")
-
-
-def _last_compaction(metadata: MetadataTable) -> str:
-    """Its instant time; "" before the first one."""
-    completed = metadata.own.timeline.completed
-    return max((instant.timestamp for instant in completed if instant.action == COMMIT), default="")
 
 
 def _oldest_log_file(metadata: MetadataTable) -> str | None:

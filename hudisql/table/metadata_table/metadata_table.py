@@ -42,7 +42,7 @@ from hudisql.format.paths.file_names import HFILE
 from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE, parse_partition_metadata
 from hudisql.format.table_properties import read_table_properties
 from hudisql.format.timeline.active_timeline import load_timeline
-from hudisql.format.timeline.instant import DELTA_COMMIT, Instant
+from hudisql.format.timeline.instant import COMMIT, DELTA_COMMIT, Instant
 from hudisql.format.timeline.timeline_layout import metadata_table_directory, timeline_layout
 from hudisql.storage import FileInfo, join
 from hudisql.table.file_slice import FileSlice
@@ -94,6 +94,12 @@ class MetadataTable:
             self.own.timeline.is_visible(commit.timestamp) or self._is_in_first_listing(commit)
             for commit in self.table.timeline.commits
         )
+
+    @property
+    def last_compaction(self) -> str:
+        """The instant time of its last active compaction; "" without one."""
+        completed = self.own.timeline.completed
+        return max((instant.timestamp for instant in completed if instant.action == COMMIT), default="")
 
     @property
     def has_active_first_listing(self) -> bool:

@@ -97,7 +97,7 @@ def _compact(metadata: MetadataTable) -> None:
         for file_slice in metadata.latest_slices(index)
         if file_slice.log_length > 0
     ]
-    if not _is_worth_it(metadata, [file_slice for _, file_slice in chosen]):
+    if not chosen or not _is_worth_it(metadata, [file_slice for _, file_slice in chosen]):
         return
     inflight = _begin(metadata, _plan([file_slice for _, file_slice in chosen]))
     stats: dict[str, list[WriteStat]] = {index: [] for index, _ in chosen}
@@ -195,12 +195,11 @@ def _time_of(instant: Instant) -> str:
 def _is_worth_it(metadata: MetadataTable, slices: Sequence[FileSlice]) -> bool:
     if not metadata.own.timeline.layout.has_completion_times:
         # Hudi 0.15 archives instants of the table, without which log blocks do not count, after a compaction.
-        return bool(slices)
+        return True
     log_bytes = sum(file_slice.log_length for file_slice in slices)
     base_bytes = sum(file_slice.base_file.length for file_slice in slices if file_slice.base_file is not None)
-    if not slices or log_bytes * _BASE_BYTES_PER_LOG_BYTE >= base_bytes:
-        return bool(slices)
-    return any(len(file_slice.log_files) >= _MOST_LOG_FILES for file_slice in slices)
+    are_large = log_bytes * _BASE_BYTES_PER_LOG_BYTE >= base_bytes
+    return are_large or any(len(file_slice.log_files) >= _MOST_LOG_FILES for file_slice in slices)
 
 
 def _read_layers(metadata: MetadataTable, file_slice: FileSlice) -> list[_Layer] | None:

@@ -7,7 +7,7 @@ also conflicts with a schema change of another writer, so that it never reverts 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
@@ -124,17 +124,11 @@ def check_no_partition_cleaned(known: HudiTable, timeline: Timeline, written: Co
             continue
         if not deleted:
             continue
-        shown = ", ".join(deleted[:_SHOWN])
-        more = f" and {len(deleted) - _SHOWN} more" if len(deleted) > _SHOWN else ""
+        where = f"partitions of {known.base_path} to which this statement has written: {_shown(deleted)}"
         if clean.is_completed:
-            raise WriteConflictError(
-                f"the clean {clean.timestamp} has deleted partitions of {known.base_path} to which this "
-                f"statement has written: {shown}{more}",
-                hint=_AGAIN,
-            )
+            raise WriteConflictError(f"the clean {clean.timestamp} has deleted {where}", hint=_AGAIN)
         raise PendingCleanError(
-            f"the pending clean {clean.timestamp} deletes partitions of {known.base_path} to which this "
-            f"statement has written: {shown}{more}",
+            f"the pending clean {clean.timestamp} deletes {where}",
             hint="run the statement again when the clean has completed; if no process runs it, "
             "CALL run_clean(table => '…', schedule_in_line => false) does",
         )
@@ -152,14 +146,19 @@ def _check_disjoint(
     both = sorted(set(touched) & set(theirs))
     if not both:
         return
-    shown = ", ".join("/".join(part for part in group if part) for group in both[:_SHOWN])
-    more = f" and {len(both) - _SHOWN} more" if len(both) > _SHOWN else ""
+    shown = _shown(["/".join(part for part in group if part) for group in both])
     what = f"the commit {other.timestamp}" if other.is_completed else f"the planned {_service(other)}"
     raise WriteConflictError(
         f"{what} of another writer changes the same file groups of {known.base_path} as this statement: "
-        f"{shown}{more}",
+        f"{shown}",
         hint=_AGAIN,
     )
+
+
+def _shown(names: Sequence[str]) -> str:
+    """The first of the names, and the number of the others."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def _service(instant: Instant) -> str:
