@@ -193,15 +193,18 @@ class TableCall:
         return None if published is None else published[1] is None
 
     def warn_if_metadata_table_dropped(self) -> None:
-        """Warn of the metadata table that the table had when the call began, and has no more."""
+        """Warn of the metadata table, or indexes, that the table had when the call began, and has no more."""
         from hudisql.format.table_properties import read_table_properties
 
         table, indexes = self.table, self.table.properties.metadata_partitions
-        if indexes and not read_table_properties(table.storage, table.base_path).metadata_partitions:
+        left = read_table_properties(table.storage, table.base_path).metadata_partitions
+        dropped = ", ".join(index for index in indexes if index not in left)
+        if dropped:
             name = table.base_path if self.entry is None else self.entry.full_name
+            what = f"{dropped} of its metadata table" if left else f"its metadata table ({dropped})"
             self.context.console.warning(
-                f"{name}: its metadata table ({', '.join(indexes)}) is dropped, since it has what was rolled "
-                "back; CALL create_metadata_table makes it again"
+                f"{name}: {what} is dropped, since it has what was rolled back; CALL create_metadata_table "
+                "makes it again"
             )
 
     def _warn_of_failed(self, error: Exception) -> None:

@@ -23,7 +23,7 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.written_versions import check_written
 from hudisql.table.timeline.requested_plans import is_clustering, planned_file_groups
 from hudisql.write.index.hash_rings import remove_rings
-from hudisql.write.metadata_table.metadata_commit import undo_deltacommit
+from hudisql.write.metadata_table.metadata_rollback import undo_deltacommit
 from hudisql.write.metadata_table.unkept_metadata_table import drop_unless_kept, has_unkept
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.failed_writes import roll_back_failed_writes

@@ -32,9 +32,9 @@ from hudisql.table.file_slice import FileSlice, LogFile
 from hudisql.table.files.snapshot import list_file_versions, slices_of_versions
 from hudisql.table.history.past_state import DOWNGRADED_LOGS, groups_without_base, lost_file_groups
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.properties.table_configuration import drop_metadata_table
 from hudisql.table.timeline.archived_timeline import archived_commits, commits_in_archive
 from hudisql.table.timeline.requested_plans import is_clustering, planned_file_groups
+from hudisql.write.metadata_table.metadata_rollback import prepare_rollback
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
 from hudisql.write.transaction.conflicts import touched_file_groups
 from hudisql.write.transaction.failed_writes import roll_back_failed_writes
@@ -48,11 +48,12 @@ _SHOWN: Final = 3
 def roll_back_commit(table: HudiTable, instant_time: str, concurrency: Concurrency = SINGLE_WRITER) -> None:
     """Roll back the latest completed commit of the table; a rollback of it that was interrupted is completed.
 
-    Failed writes are rolled back first, and a metadata table is dropped. Raises NoSuchInstantError for an
-    instant that is not a completed commit of the active timeline, RollbackRefusedError for a commit that
-    later ones, a savepoint or a planned table service build on, that is the bootstrap's, or whose
-    predecessors were cleaned, are being cleaned or are all archived; WriteConflictError while another writer
-    is active, UnsupportedTableError, TableLockedError, StorageError.
+    Failed writes are rolled back first. A metadata table is kept, unless a compaction of it has merged what
+    the commit wrote there, or it was made later; indexes of it that were made later are dropped. Raises
+    NoSuchInstantError for an instant that is not a completed commit of the active timeline,
+    RollbackRefusedError for a commit that later ones, a savepoint or a planned table service build on, that
+    is the bootstrap's, or whose predecessors were cleaned, are being cleaned or are all archived;
+    WriteConflictError while another writer is active, UnsupportedTableError, TableLockedError, StorageError.
     """
     check_writable(table, ROLLBACK)
     with reopened_under_lock(table, concurrency) as (table, held):
@@ -70,7 +71,7 @@ def roll_back_commit(table: HudiTable, instant_time: str, concurrency: Concurren
         metadata = read_commit_metadata(table.storage, table.instant_path(commit))
         _check_not_planned(table, commit, touched_file_groups(metadata))
         _check_not_cleaned(table, commit, metadata)
-        if drop_metadata_table(table):
+        if prepare_rollback(table, instant_time):
             table = table.reopened()
         held.check()
         opened = table

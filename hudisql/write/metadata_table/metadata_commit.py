@@ -80,8 +80,6 @@ from hudisql.write.metadata_table.deleted_partitions import files_of_deleted_par
 from hudisql.write.metadata_table.deltacommit_files import (
     IndexUpdate,
     IndexUpdates,
-    has_instant,
-    undo,
     write_deltacommit,
 )
 from hudisql.write.metadata_table.expression_ranges import expression_keys, expression_records
@@ -352,21 +350,6 @@ def write_clean(
     write_deltacommit(metadata, instant_time, updates)
 
 
-def write_rollback(table: HudiTable, instant_time: str, log_files: Mapping[str, Mapping[str, int]]) -> None:
-    """List the log files with rollback blocks in a kept metadata table, before the rollback completes.
-
-    `log_files` are their bytes by partition path and URI. Raises StorageError.
-    """
-    metadata = find_kept(table) if log_files else None
-    if metadata is None:
-        return
-    sizes = {
-        path: {uri.rpartition("/")[2]: size for uri, size in files.items()}
-        for path, files in log_files.items()
-    }
-    write_deltacommit(metadata, instant_time, {FILES: IndexUpdate(cells_of(file_records(sizes)))})
-
-
 def _named(stats: Iterable[WriteStat]) -> list[WriteStat]:
     return [stat for stat in stats if stat.path]
 
@@ -481,13 +464,3 @@ def statistics_updates(
 
 def _as_it_is(column_range: ColumnRange) -> ColumnRange:
     return column_range
-
-
-def undo_deltacommit(table: HudiTable, instant_time: str) -> None:
-    """Remove what an action that is rolled back has written to a metadata table, before its instant goes.
-
-    Raises StorageError.
-    """
-    metadata = readable_metadata_table(table)
-    if metadata is not None and has_instant(metadata, instant_time) and not undo(metadata, instant_time):
-        forget_metadata_table(table)

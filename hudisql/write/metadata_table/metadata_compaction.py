@@ -138,18 +138,28 @@ def prepare_metadata_table(table: HudiTable) -> bool:
     Called under the table's lock. True if something was dropped. Raises UnsupportedTableError while another
     writer may be active on a table where something is to be dropped, CorruptTableError, StorageError.
     """
+    metadata, is_dropped = keep_or_drop(table)
+    if metadata is not None:
+        _compact(metadata)
+    return is_dropped
+
+
+def keep_or_drop(table: HudiTable) -> tuple[MetadataTable | None, bool]:
+    """The metadata table if all of it is kept, else None and whether it, or some indexes of it, was dropped.
+
+    Raises as `prepare_metadata_table`.
+    """
     metadata = find_kept(table)
     if metadata is None and names_metadata_table(table):
         _undo_interrupted_compactions(table)
         metadata = find_kept(table)
     if metadata is None:
-        return drop_unless_kept(table)
+        return None, drop_unless_kept(table)
     record_statistics(table, are_right=COLUMN_STATS in metadata.indexes)
     if (instant_time := metadata.unrecorded_index) is not None:
         storage, base_path = metadata.own.storage, metadata.own.base_path
         update_table_properties(storage, base_path, {STATISTICS_INSTANT: instant_time})
-    _compact(metadata)
-    return False
+    return metadata, False
 
 
 def _undo_interrupted_compactions(table: HudiTable) -> None:

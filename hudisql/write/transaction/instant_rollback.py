@@ -35,7 +35,11 @@ from hudisql.write.handle.log_file import write_log_file
 from hudisql.write.handle.log_naming import log_naming
 from hudisql.write.index.hash_rings import remove_rings
 from hudisql.write.index.partition_buckets import remove_bucket_rules
-from hudisql.write.metadata_table.metadata_commit import undo_deltacommit, write_rollback
+from hudisql.write.metadata_table.metadata_rollback import (
+    forget_unless_undone,
+    undo_deltacommit,
+    write_rollback,
+)
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.markers import delete_markers, marked_files
 from hudisql.write.transaction.pending_rollbacks import (
@@ -93,6 +97,7 @@ def roll_back_instant(
             # Its writer checks for rollbacks after completing it: `late_conflicts`.
             remove_pending(table, rollback)
             return
+        forget_unless_undone(table, instant.timestamp)
         with suppress(PathExistsError):
             storage.create(table.instant_path(pending), b"")
         storage.delete_file(completed)

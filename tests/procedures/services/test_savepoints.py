@@ -13,7 +13,7 @@ from hudisql.format.timeline.instant import InstantState
 from hudisql.format.timeline.timeline_layout import metadata_table_directory
 from hudisql.services.rollback.restore import plan_restore
 from hudisql.write.transaction.instant_request import request_instant
-from tests.opened import open_at
+from tests.opened import open_at, open_kept
 from tests.sql.changed_tables import ChangedTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -87,8 +87,8 @@ def test_the_latest_commit_is_rolled_back_and_shown(
     table.run("INSERT INTO {t} SELECT id, seq, price, st, tags, at, '2024-05-01' FROM {t} WHERE seq = 1")
     latest = _latest(table)
     assert _call(table, f"rollback_to_instant('{{t}}', '{latest}')") == [(True,)]
-    (warning,) = warnings
-    assert "its metadata table (column_stats, files) is dropped" in warning
+    assert warnings == []
+    open_kept(table.path)
     assert table.rows("*") == before
     assert _partitions(table) == partitions
     ((rollback, rolled_back, files, _, touched),) = _call(table, "show_rollbacks('{t}')")
@@ -99,6 +99,13 @@ def test_the_latest_commit_is_rolled_back_and_shown(
     assert (instant, listed, partition, succeeded) == (rollback, f"[{latest}]", "dt=2024-05-01", True)
     assert path.endswith(f"_{latest}.parquet")
     assert _call(table, "show_rollbacks('{t}', 0)") == []
+    # A metadata table that was made after the commit.
+    table.run("INSERT INTO {t} SELECT id, seq, price, st, tags, at, '2024-05-01' FROM {t} WHERE seq = 1")
+    _call(table, "create_metadata_table(table => '{t}')")
+    _call(table, f"rollback_to_instant('{{t}}', '{_latest(table)}')")
+    (warning,) = warnings
+    assert "its metadata table (column_stats, files) is dropped" in warning
+    assert table.rows("*") == before
 
 
 def test_what_cannot_be_done_is_one_error(merge_on_read_table: ChangedTable) -> None:
