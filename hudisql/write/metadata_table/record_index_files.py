@@ -177,13 +177,19 @@ def _gather(
     for number in sorted(parts):
         rows = pa.concat_tables(parts.pop(number)).unify_dictionaries().combine_chunks()
         keys = pc.cast(rows.column(0), _KEYS_TYPE).combine_chunks()
-        repeated, has_too_long = repeated_keys(keys), has_too_long_keys(keys)
-        if repeated or has_too_long:
-            groups.append(IndexedGroup(number, None, repeated, has_too_long))
+        if has_too_long_keys(keys):
+            groups.append(IndexedGroup(number, None, has_too_long=True))
             continue
         values = rows.column(1).combine_chunks()
         numbers = values.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         cells = EncodedCells(keys, numbers, values.dictionary.to_pylist())
-        stat = write_base_file(storage, base_path, index, file_ids[number], instant_time, cells)
+        try:
+            stat = write_base_file(storage, base_path, index, file_ids[number], instant_time, cells)
+        except ValueError:
+            # The order of the keys shows equal ones at no further cost.
+            if not (repeated := repeated_keys(keys)):
+                raise
+            groups.append(IndexedGroup(number, None, repeated))
+            continue
         groups.append(IndexedGroup(number, stat))
     return groups
