@@ -69,7 +69,7 @@ class SkeletonFileTask:
     `partition_path` is relative to the table, `bloom_entries` None sizes the filter to the file's rows;
     `codec` is one of `open_base_file.CODECS`. Without `record_key_fields` keys are generated.
     `partition_values` are those of the partition columns in the record key: the files lack these columns, or
-    the directory's value has priority.
+    the directory's value has priority. The footer has the range of the `measured_columns`.
     """
 
     source: ExternalFile
@@ -89,6 +89,7 @@ class SkeletonFileTask:
     key_check: KeyCheck = KeyCheck.NULLS
     consistent_logical_timestamp: bool = False
     partition_values: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    measured_columns: tuple[str, ...] = (meta_columns.RECORD_KEY,)
 
     @property
     def stored_key_fields(self) -> list[str]:
@@ -227,8 +228,8 @@ def _write_row_groups(
 def _open_writer(sink: Any, task: SkeletonFileTask, source: pq.FileMetaData) -> pq.ParquetWriter:
     options: dict[str, Any] = {
         "use_dictionary": list(CONSTANT_COLUMNS),
-        # Only the key's minimum and maximum are useful for pruning; others would only lengthen small files.
-        "write_statistics": [meta_columns.RECORD_KEY],
+        # Others would only lengthen small files.
+        "write_statistics": list(task.measured_columns),
         "version": "1.0",
         "data_page_version": "1.0",
         "store_schema": False,

@@ -29,6 +29,7 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.format import table_properties as keys
 from hudisql.format.metadata_table.metadata_records import RECORD_INDEX, RECORD_LEVEL_INDEX
 from hudisql.table.hudi_table import WRITTEN_VERSION
+from hudisql.table.metadata_table.kept_metadata_table import NEWEST_VERSION
 from hudisql.table.properties.version_properties import NEW_TABLE_VERSIONS
 from hudisql.write.handle.open_base_file import CODECS
 from hudisql.write.metadata_table.new_metadata_table import parse_indexes
@@ -104,6 +105,11 @@ class BootstrapRequest:
     def is_merge_on_read(self) -> bool:
         """True if the table will have log files."""
         return self.table_type == keys.MERGE_ON_READ
+
+    @property
+    def has_metadata_table(self) -> bool:
+        """True if the table gets a metadata table."""
+        return self.table_version == NEWEST_VERSION or bool(self.indexes)
 
     @property
     def payload_class(self) -> str | None:

@@ -60,7 +60,6 @@ from hudisql.spark.task_runner import describe_rows_written, run_on_files
 from hudisql.sql_literals import quote_string
 from hudisql.storage import Storage, ancestors_of, is_inside, is_staged, join
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.metadata_table.kept_metadata_table import NEWEST_VERSION
 from hudisql.write.metadata_table.new_metadata_table import NewMetadataTable, create_metadata_table
 from hudisql.write.transaction.commit_annotations import record_commit
 
@@ -130,7 +129,7 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
         written += publish_table(storage, plan, now)
         _discard_if_taken_over(storage, plan, lease)
         record_commit(plan.target_path, None, bootstrap_instant(plan))
-        if plan.request.table_version == NEWEST_VERSION or plan.request.indexes:
+        if plan.request.has_metadata_table:
             written += _make_metadata_table(context, plan)
     return _summarise(plan, files, written, time.monotonic() - started, resumed)
 

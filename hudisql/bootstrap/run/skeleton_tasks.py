@@ -40,6 +40,7 @@ from hudisql.errors import InvalidArgumentError, TableExistsError
 from hudisql.format.paths.file_names import base_file_name, new_file_id, parse_base_file_name, write_token
 from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.paths.partition_path import parse_partition_value
+from hudisql.format.schema.meta_columns import META_COLUMNS, RECORD_KEY
 from hudisql.format.timeline.instant import (
     BOOTSTRAP_INSTANT_TIMES,
     METADATA_BOOTSTRAP_INSTANT_TIME,
@@ -47,6 +48,8 @@ from hudisql.format.timeline.instant import (
 from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.sql_literals import quote_string
 from hudisql.storage import FileInfo, Storage, is_inside, join
+from hudisql.table.metadata_table.kept_metadata_table import NEWEST_VERSION
+from hudisql.write.metadata_table.new_metadata_table import MEASURED_META_COLUMNS
 
 # Arguments that may change between the runs: they have no effect on the table's files.
 _FREE_TO_CHANGE: Final = frozenset(
@@ -259,8 +262,16 @@ def skeleton_task(
         encoding=SkeletonEncoding(request.skeleton_encoding),
         key_check=KeyCheck(plan.key_check),
         partition_values=_key_partition_values(plan, partition),
+        measured_columns=_measured_columns(plan),
     )
     return _with_file_name(task, fencing_epoch, 0)
+
+
+def _measured_columns(plan: BootstrapPlan) -> tuple[str, ...]:
+    """The key, and what the statistics of a metadata table would otherwise read from the skeletons' rows."""
+    if not plan.request.has_metadata_table:
+        return (RECORD_KEY,)
+    return META_COLUMNS if plan.request.table_version < NEWEST_VERSION else MEASURED_META_COLUMNS
 
 
 def _key_partition_values(plan: BootstrapPlan, partition: PlannedPartition) -> dict[str, pa.Scalar]:

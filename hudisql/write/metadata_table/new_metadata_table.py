@@ -88,6 +88,8 @@ from hudisql.write.metadata_table.secondary_index_files import keys_to_index
 
 MAX_COLUMNS: Final = 32
 """The number of data columns with statistics from version 8 on, as Hudi 1.2 limits it by default."""
+MEASURED_META_COLUMNS: Final = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
+"""The meta columns with statistics from version 8 on; in version 6 all have them."""
 _OPERATION_TYPE: Final = "BULK_INSERT_PREPPED"
 _DEFINITIONS_FILE: Final = ".hoodie/.index_defs/index.json"
 ALWAYS_MADE: Final = (FILES, COLUMN_STATS, PARTITION_STATS)
@@ -200,7 +202,6 @@ def create_metadata_table(
 
 
 _KEY: Final = (META_SCHEMA.field(RECORD_KEY),)
-_META: Final = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
 
 
 def _check_served(table: HudiTable) -> None:
@@ -258,7 +259,7 @@ def _measured_fields(table: HudiTable) -> tuple[pa.Field, ...]:
             for field in fields
             if not pa.types.is_decimal(field.type) or field.type.precision - field.type.scale <= FIRST_DIGITS
         ]
-    return (*(META_SCHEMA.field(name) for name in _META), *fields[:MAX_COLUMNS])
+    return (*(META_SCHEMA.field(name) for name in MEASURED_META_COLUMNS), *fields[:MAX_COLUMNS])
 
 
 def _listed_files(table: HudiTable) -> dict[str, dict[str, int]]:

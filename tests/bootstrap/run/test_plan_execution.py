@@ -25,14 +25,17 @@ from hudisql.errors import (
 )
 from hudisql.format.hfile.bootstrap_index import read_bootstrap_mappings
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
+from hudisql.format.schema.meta_columns import COMMIT_TIME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from hudisql.format.timeline.commit_metadata import parse_commit_metadata
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
+from hudisql.write.metadata_table import column_ranges
 from tests.bootstrap.plans import plan_of
 from tests.file_slices import base_file_path, external_file_path
 from tests.opened import open_at, open_kept
+from tests.write.metadata_table.test_kept_metadata_table import assert_kept
 
 pytestmark = pytest.mark.spark
 
@@ -443,3 +446,27 @@ def test_the_driver_asks_the_store_by_partition_and_not_by_file(context, source,
     assert len(plan.partitions) == 2
     assert sum(len(partition.files) for partition in plan.partitions) == 40
     assert costs[0] == costs[1]
+
+
+@pytest.mark.parametrize(
+    ("table_version", "indexes", "measured"),
+    [
+        (6, (), (RECORD_KEY,)),
+        (6, (COLUMN_STATS,), META_COLUMNS),
+        (9, (), (COMMIT_TIME, RECORD_KEY, PARTITION_PATH)),
+    ],
+)
+def test_footers_of_skeletons_tell_what_the_metadata_table_has_of_them(
+    context, source, tmp_path, monkeypatch, table_version, indexes, measured
+):
+    # Without them the rows of each skeleton are read again.
+    monkeypatch.setattr(column_ranges, "_ranges_of_rows", None)
+    plan = plan_of(context, source, tmp_path / "t", table_version=table_version, indexes=frozenset(indexes))
+    run_bootstrap(context, plan)
+    table = open_at(tmp_path / "t")
+    for each in load_file_slices(table):
+        group = pq.read_metadata(base_file_path(each)).row_group(0)
+        columns = [group.column(number) for number in range(group.num_columns)]
+        assert {column.path_in_schema for column in columns if column.is_stats_set} == {*measured}
+    if plan.request.has_metadata_table:
+        assert_kept(str(tmp_path / "t"))
