@@ -93,6 +93,8 @@ scale: oracles ## 1,000 to 10,000 files, then 250,000 in 3,500 partitions, and 1
 	$(BIN)/python -m benchmarks.record_keys
 	$(BIN)/python -m benchmarks.metadata_scale
 	$(BIN)/python -m benchmarks.metadata_bootstrap
+	$(BIN)/python -m benchmarks.metadata_commits
+	$(BIN)/python -m benchmarks.old_metadata_reads
 
 lint: $(STAMP) ## ruff, mypy (strict, less so for tests), words, reference pages up to date
 	$(BIN)/ruff format --check .
