@@ -180,11 +180,9 @@ def test_queries_lose_no_row_by_statistics_of_all_writers(
         else:
             session.sql(step.replace("{t}", name).replace("{extra}", "NULL, " if has_extra else ""))
         _check_bounds(path)
-        if not has_extra or writer == "0.15":
-            # 1.2 adds the new column to the definition, after which the statistics are not kept.
-            metadata = find_kept(open_at(path))
-            assert metadata is not None, step
-            assert has_trusted_statistics(metadata), step
+        metadata = find_kept(open_at(path))
+        assert metadata is not None, step
+        assert has_trusted_statistics(metadata), step
         if number % 3 == 2 or number == len(steps) - 1:
             _check_filters(session, name, has_extra, skipped)
     assert skipped["files"] > 0

@@ -49,7 +49,7 @@ from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.sql_literals import quote_string
 from hudisql.storage import FileInfo, Storage, is_inside, join
 from hudisql.table.metadata_table.kept_metadata_table import NEWEST_VERSION
-from hudisql.write.metadata_table.new_metadata_table import MEASURED_META_COLUMNS
+from hudisql.table.metadata_table.statistics_columns import MEASURED_META_COLUMNS
 
 # Arguments that may change between the runs: they have no effect on the table's files.
 _FREE_TO_CHANGE: Final = frozenset(

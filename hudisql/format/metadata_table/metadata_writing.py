@@ -106,11 +106,16 @@ def encode_file_list(sizes: Mapping[str, int], *, deleted: Sequence[str] = ()) -
     return _encode({"type": _FILES, "filesystemMetadata": live | gone})
 
 
-def encode_range(found: ColumnRange, name: str, *, of_partition: bool = False) -> bytes:
+def encode_range(
+    found: ColumnRange, name: str, *, of_partition: bool = False, in_first_form: bool = False
+) -> bytes:
     """The record of `column_stats` of the file `name`, or of `partition_stats` of the partition `name`.
 
-    The ranges of a partition are merged by readers with the older ones.
+    The ranges of a partition are merged by readers with the older ones. With `in_first_form` the record is
+    that of version V1.
     """
+    if in_first_form:
+        found = first_form(found)
     stored = {
         "fileName": name,
         "columnName": found.column,

@@ -61,9 +61,13 @@ def wrapper_in_first_form(ordinal: int | None, wrapper: str) -> str:
 
 
 def digest_of_types(schema: pa.Schema, columns: Iterable[str]) -> str | None:
-    """A text that is the same as long as the measured columns keep their types; None if one has no ranges."""
+    """A text that is the same as long as the measured columns keep their types; None if one has no ranges.
+
+    Columns that the schema lacks are left out. Fields of nested columns (`a.b`) have no ranges here.
+    """
     types = {each.name: each.type for each in (*META_SCHEMA, *schema)}
-    kinds = {name: value_kind(types[name]) if name in types else None for name in columns}
+    known = [name for name in columns if name in types or "." in name]
+    kinds = {name: value_kind(types[name]) if name in types else None for name in known}
     texts = [f"({name!r}, {_text_of(kind)})" for name, kind in sorted(kinds.items()) if kind is not None]
     if len(texts) < len(kinds):
         return None

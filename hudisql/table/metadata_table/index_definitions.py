@@ -7,7 +7,7 @@ version 8 on.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -64,13 +64,30 @@ def _definition(name: str, stored: Mapping[str, Any]) -> IndexDefinition:
 
 def remove_index_definitions(table: HudiTable, names: Collection[str]) -> None:
     """Write the file of definitions without these indexes. Raises CorruptTableError, StorageError."""
+    with _rewritten(table) as definitions:
+        for name in {*definitions} & {*names}:
+            del definitions[name]
+
+
+def set_index_columns(table: HudiTable, name: str, columns: Sequence[str]) -> None:
+    """Write the file of definitions with these columns of one of its indexes.
+
+    Raises CorruptTableError, StorageError.
+    """
+    with _rewritten(table) as definitions:
+        definitions[name]["sourceFields"] = list(columns)
+
+
+@contextmanager
+def _rewritten(table: HudiTable) -> Iterator[dict[str, Any]]:
+    """The stored definitions, to be changed; they are written then. None are if there is no file."""
     file = table.index_definitions_file
     if file is None:
+        yield {}
         return
     with _readable(file[0]):
         document = json.loads(file[1])
-        definitions = document["indexDefinitions"]
-        document["indexDefinitions"] = {name: definitions[name] for name in definitions if name not in names}
+        yield document["indexDefinitions"]
     table.storage.write(file[0], json.dumps(document, indent=2).encode())
 
 

@@ -1,60 +1,102 @@
-"""Statistics of columns that a commit adds to a table of version 6, for the files that lack them.
+"""Statistics of columns that a commit adds to a table, for the files and partitions that lack them.
 
-Hudi 0.15 expects statistics of all columns: it leaves out files that have records of some of a filter's
-columns only. From version 8 on the index has a list of its columns, and added ones are not in it.
+Apache Hudi leaves out files that have records of some of a filter's columns only: 0.15 and 1.2 give no row of
+them for `added IS NULL AND other > 1`. From version 8 on the index has a list of its columns, to which 1.2
+adds all of its own next write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
 from hudisql.format.metadata_table.metadata_keys import key_parts
-from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, newest_records
-from hudisql.format.metadata_table.metadata_writing import ColumnRange, encode_range, first_form
-from hudisql.format.metadata_table.value_types import value_kind
-from hudisql.format.schema.meta_columns import RECORD_KEY
+from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, PARTITION_STATS, newest_records
+from hudisql.format.metadata_table.metadata_writing import ColumnRange, encode_range
+from hudisql.format.metadata_table.value_types import digest_of_types, value_kind
+from hudisql.format.schema.meta_columns import META_COLUMNS, RECORD_KEY
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.metadata_table.metadata_table import MetadataTable
+from hudisql.table.metadata_table.index_definitions import set_index_columns
+from hudisql.table.metadata_table.kept_metadata_table import has_first_form
+from hudisql.table.metadata_table.metadata_table import STATISTICS_OF_SOURCES, MetadataTable
+from hudisql.table.metadata_table.statistics_columns import measured_fields
+from hudisql.table.properties.table_configuration import update_table_properties
 
 
 def added_columns(table: HudiTable, schema: pa.Schema, columns: Sequence[str]) -> tuple[pa.Field, ...]:
     """The columns of `schema` that the table does not have and that need statistics.
 
-    Empty if `columns`, those with statistics, are not all of the table, as a writer may have chosen.
+    Empty if `columns`, those with statistics, are not all that have them by default, as a writer may have
+    chosen.
     """
-    known = {field.name for field in table.schema if not pa.types.is_nested(field.type)}
-    if table.timeline.layout.has_completion_times or not {RECORD_KEY, *known} <= {*columns}:
+    if table.timeline.layout.has_completion_times:
+        by_default = {field.name for field in measured_fields(table, table.schema)}
+        needed = measured_fields(table, schema)
+    else:
+        by_default = {RECORD_KEY, *(each.name for each in table.schema if not pa.types.is_nested(each.type))}
+        needed = tuple(each for each in schema if not pa.types.is_nested(each.type))
+    if not by_default <= {*columns}:
         return ()
-    names = {*table.schema.names}
-    return tuple(field for field in schema if field.name not in names and not pa.types.is_nested(field.type))
+    known = {*META_COLUMNS, *table.schema.names}
+    return tuple(field for field in needed if field.name not in known)
 
 
-def records_of_nulls(metadata: MetadataTable, columns: Sequence[pa.Field]) -> dict[str, bytes]:
+def nulls_of_files(metadata: MetadataTable, columns: Sequence[pa.Field]) -> dict[str, bytes]:
     """Records of `column_stats` that say that these columns are null in all rows of all files.
 
-    The files and their rows are those of the record keys' statistics. Raises CorruptTableError, StorageError.
+    Raises CorruptTableError, StorageError.
     """
-    parts = key_parts([RECORD_KEY, *(column.name for column in columns)])
-    known = parts[RECORD_KEY]
-    records: dict[str, bytes] = {}
-    for layers in metadata.read_layers(COLUMN_STATS, [known]):
+    parts = key_parts([column.name for column in columns])
+    in_first_form = has_first_form(metadata.table)
+    return {
+        f"{parts[column.name]}{place}": encode_range(_nulls(column, rows), name, in_first_form=in_first_form)
+        for place, name, rows in _known_rows(metadata, COLUMN_STATS)
+        for column in columns
+    }
+
+
+def nulls_of_partitions(
+    metadata: MetadataTable, columns: Sequence[pa.Field]
+) -> dict[str, tuple[ColumnRange, ...]]:
+    """The ranges of these columns by partition path, all of nulls. Raises CorruptTableError, StorageError."""
+    # The newest record of a partition may be that of deletes alone, without rows.
+    return {
+        path: tuple(_nulls(column, max(rows, 1)) for column in columns)
+        for _, path, rows in _known_rows(metadata, PARTITION_STATS)
+    }
+
+
+def _known_rows(metadata: MetadataTable, index: str) -> Iterator[tuple[str, str, int]]:
+    """The last parts of the keys, the names and the rows of the files or partitions.
+
+    They are those of the record keys' statistics.
+    """
+    known = key_parts([RECORD_KEY])[RECORD_KEY]
+    for layers in metadata.read_layers(index, [known]):
         newest = newest_records(layers)
         for key, stored in zip(newest.keys.to_pylist(), newest.values.to_pylist(), strict=True):
-            if stored["isDeleted"]:
-                continue
-            for column in columns:
-                file = key.removeprefix(known)
-                nulls = _nulls(column, stored["valueCount"])
-                records[f"{parts[column.name]}{file}"] = encode_range(nulls, stored["fileName"])
-    return records
+            if not stored["isDeleted"]:
+                yield key.removeprefix(known), stored["fileName"], stored["valueCount"]
+
+
+def define_statistics(metadata: MetadataTable, columns: Sequence[str], schema: pa.Schema) -> None:
+    """Let the list of the columns with statistics be `columns`, before the table gets this schema.
+
+    With the present schema, too, the statistics stay those of hudisql.
+    Raises CorruptTableError, StorageError.
+    """
+    own, digest = metadata.own, digest_of_types(schema, columns)
+    present = own.properties.get(STATISTICS_OF_SOURCES)
+    if present and digest and digest not in present.split(","):
+        changes = {STATISTICS_OF_SOURCES: f"{present},{digest}"}
+        update_table_properties(own.storage, own.base_path, changes)
+    set_index_columns(metadata.table, COLUMN_STATS, columns)
 
 
 def _nulls(column: pa.Field, rows: int) -> ColumnRange:
     kind = value_kind(column.type)
     assert kind is not None  # a measured column
-    column_range = ColumnRange(
+    return ColumnRange(
         column.name, kind.wrapper, kind.ordinal, None, None, rows, rows, type_details=kind.details
     )
-    return first_form(column_range)

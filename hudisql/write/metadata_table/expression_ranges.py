@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from hudisql.format.metadata_table.expression_values import is_of_texts, range_of_bounds, range_of_texts
 from hudisql.format.metadata_table.metadata_keys import file_key_part, key_parts, partition_key_part
-from hudisql.format.metadata_table.metadata_writing import ColumnRange, encode_range, first_form
+from hudisql.format.metadata_table.metadata_writing import ColumnRange, encode_range
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.spark.task_runner import SILENT
 from hudisql.storage import Storage
@@ -54,11 +54,11 @@ def expression_records(
     for path, found in measured.items():
         ranges = {name: ranges[0] for name, ranges in found if ranges[0].values or ranges[0].nulls}
         for key, (name, of_file) in zip(expression_keys(index, path, ranges), ranges.items(), strict=True):
-            records[key] = encode_range(_in_form(index, of_file), name)
+            records[key] = encode_range(of_file, name, in_first_form=index.in_first_form)
         if ranges:
             merged = mergeable_range(merged_ranges([*ranges.values()]))
             key = f"{parts[index.column]}{parts[_OF_PARTITION]}{partition_key_part(path)}"
-            records[key] = encode_range(_in_form(index, merged), path, of_partition=True)
+            records[key] = encode_range(merged, path, of_partition=True, in_first_form=index.in_first_form)
     return records
 
 
@@ -66,10 +66,6 @@ def expression_keys(index: ExpressionIndex, path: str, names: Iterable[str]) -> 
     """The keys of the records of files of the partition with this path."""
     beginning = f"{key_parts([index.column])[index.column]}{partition_key_part(path)}"
     return [f"{beginning}{file_key_part(name)}" for name in names]
-
-
-def _in_form(index: ExpressionIndex, column_range: ColumnRange) -> ColumnRange:
-    return first_form(column_range) if index.in_first_form else column_range
 
 
 @dataclass(frozen=True, slots=True)

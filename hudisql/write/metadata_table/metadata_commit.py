@@ -37,7 +37,6 @@ from hudisql.format.metadata_table.metadata_writing import (
     encode_file_list,
     encode_partition_list,
     encode_range,
-    first_form,
     fits_first_form_values,
 )
 from hudisql.format.metadata_table.value_types import digest_of_types, is_measured
@@ -46,7 +45,7 @@ from hudisql.format.paths.file_names import (
     parse_base_file_name,
     parse_log_file_name,
 )
-from hudisql.format.schema.meta_columns import META_SCHEMA
+from hudisql.format.schema.meta_columns import META_COLUMNS, META_SCHEMA
 from hudisql.format.timeline.commit_metadata import INDEXED_COMMITS, NO_COMMIT, CommitMetadata, WriteStat
 from hudisql.read.merge.merge_mode import InstantRange, log_merge_config_of
 from hudisql.storage import join
@@ -69,7 +68,12 @@ from hudisql.table.properties.table_configuration import (
     forget_metadata_table,
     names_metadata_table,
 )
-from hudisql.write.metadata_table.added_columns import added_columns, records_of_nulls
+from hudisql.write.metadata_table.added_columns import (
+    added_columns,
+    define_statistics,
+    nulls_of_files,
+    nulls_of_partitions,
+)
 from hudisql.write.metadata_table.bloom_filters import bloom_filter_key, bloom_filter_records
 from hudisql.write.metadata_table.column_ranges import (
     MeasuredFile,
@@ -105,13 +109,15 @@ class PreparedCommit:
     """What a commit changes in the indexes; of the record index the keys, to be compared with it later.
 
     An index without an update is dropped, and a record index without `keys`, with the secondary ones.
-    `extra_metadata` is what the commit says of the indexes.
+    `extra_metadata` is what the commit says of the indexes, `columns` those that have statistics after a
+    commit that adds some.
     """
 
     updates: IndexUpdates
     keys: KeyChanges | None = None
     secondary: SecondaryChanges = NO_SECONDARY_CHANGES
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
 
     def is_outdated(self, table: HudiTable, now: HudiTable) -> bool:
         """True if commits since the table was opened may have changed where `stored` keys are."""
@@ -142,12 +148,17 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
     updates = {FILES: IndexUpdate(cells_of(file_records(sizes)))}
     columns = statistics_columns(table, written)
     if columns is not None and commit.schema:
-        written_types = digest_of_types(table.schema_of(commit.schema), columns)
-        if written_types != digest_of_types(table.schema, columns):
+        known = {*columns} & {*META_COLUMNS, *table.schema.names}
+        written_types = digest_of_types(table.schema_of(commit.schema), known)
+        if written_types != digest_of_types(table.schema, known):
             return DROPPED
     updates |= _expressions_of_commit(table, commit, instant_time, written)
+    added: tuple[pa.Field, ...] = ()
     if columns is not None:
-        updates |= _statistics_of_commit(table, commit, instant_time, written, columns)
+        if commit.schema:
+            added = added_columns(table, table.schema_of(commit.schema), columns)
+            columns = tuple(dict.fromkeys([*columns, *(each.name for each in added)]))
+        updates |= _statistics_of_commit(table, commit, instant_time, written, columns, added)
     if BLOOM_FILTERS in indexes:
         filters = bloom_filter_records(table, sizes, instant_time)
         updates |= {} if filters is None else {BLOOM_FILTERS: IndexUpdate(filters)}
@@ -167,7 +178,7 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
         if left_out is not None:
             keys = keys.with_stored(left_out.keys)
             extra = {INDEXED_COMMITS: indexed_commits(table.timeline).render()} if left_out.are_all else {}
-    return PreparedCommit(updates, keys, secondary, extra)
+    return PreparedCommit(updates, keys, secondary, extra, columns or () if added else ())
 
 
 def _statistics_of_commit(
@@ -176,12 +187,12 @@ def _statistics_of_commit(
     instant_time: str,
     written: Mapping[str, Sequence[WriteStat]],
     columns: Sequence[str],
+    added: Sequence[pa.Field],
 ) -> IndexUpdates:
     """The updates of both indexes of statistics; none if `column_stats` cannot have those of this commit."""
-    added = added_columns(table, table.schema_of(commit.schema), columns) if commit.schema else ()
     if not all(has_statistics_form(table, column.type) for column in added):
         return {}
-    fields = _measured_fields(table, commit, [*columns, *(column.name for column in added)])
+    fields = _measured_fields(table, commit, columns)
     files = {
         path: [_measured(table, path, stat, fields, instant_time) for stat in stats]
         for path, stats in written.items()
@@ -189,18 +200,18 @@ def _statistics_of_commit(
     measured = measure(table, files)
     if has_first_form(table) and not fit_first_form(measured):
         return {}
-    updates = statistics_updates(
-        measured,
-        with_partitions=PARTITION_STATS in table.properties.metadata_partitions,
-        in_first_form=has_first_form(table),
-    )
-    if not added:
-        return updates
-    metadata = readable_metadata_table(table)
-    if metadata is None:
+    with_partitions = PARTITION_STATS in table.properties.metadata_partitions
+    metadata = readable_metadata_table(table) if added else None
+    if added and metadata is None:
         return {}
-    nulls = cells_of(records_of_nulls(metadata, added))
-    return {COLUMN_STATS: IndexUpdate(updates[COLUMN_STATS].records.with_others(nulls))}
+    others = nulls_of_partitions(metadata, added) if metadata and with_partitions else {}
+    updates = statistics_updates(
+        measured, others, with_partitions=with_partitions, in_first_form=has_first_form(table)
+    )
+    if metadata is not None:
+        nulls = cells_of(nulls_of_files(metadata, added))
+        updates[COLUMN_STATS] = IndexUpdate(updates[COLUMN_STATS].records.with_others(nulls))
+    return updates
 
 
 def _expressions_of_commit(
@@ -295,6 +306,8 @@ def write_commit(
         gone = files_of_deleted_partitions(metadata, [_key(path) for path in commit.partition_to_write_stats])
     if gone:
         updates[FILES] = IndexUpdate(cells_of(file_records(_sizes_by_path(commit), deleted=gone)))
+    if prepared.columns and COLUMN_STATS in updates and now.timeline.layout.has_completion_times:
+        define_statistics(metadata, prepared.columns, now.schema_of(commit.schema))
     write_deltacommit(metadata, instant_time, updates)
     return not dropped
 
@@ -434,33 +447,36 @@ def slice_of_file(table: HudiTable, path: str, name: str, length: int) -> FileSl
 
 
 def statistics_updates(
-    measured: Measured, *, with_partitions: bool, in_first_form: bool = False
+    measured: Measured,
+    others: Mapping[str, Sequence[ColumnRange]] = MappingProxyType({}),
+    *,
+    with_partitions: bool,
+    in_first_form: bool = False,
 ) -> dict[str, IndexUpdate]:
-    """The records of both indexes of statistics, in the form of version V1 or V2."""
-    form = first_form if in_first_form else _as_it_is
+    """The records of both indexes of statistics, in the form of version V1 or V2.
+
+    `others` are ranges of other files by partition path.
+    """
     of_files: dict[str, bytes] = {}
     of_partitions: dict[str, bytes] = {}
     names = {each.column for found in measured.values() for _, ranges in found for each in ranges}
-    columns = key_parts(sorted(names))
-    for path, found in measured.items():
+    columns = key_parts(sorted(names | {each.column for ranges in others.values() for each in ranges}))
+    for path in {**measured, **others}:
         partition = partition_key_part(path)
         by_column: dict[str, list[ColumnRange]] = defaultdict(list)
-        for name, ranges in found:
+        for other in others.get(path, ()):
+            by_column[other.column].append(other)
+        for name, ranges in measured.get(path, ()):
             file = file_key_part(name)
             for column_range in ranges:
-                of_files[f"{columns[column_range.column]}{partition}{file}"] = encode_range(
-                    form(column_range), name
-                )
+                key = f"{columns[column_range.column]}{partition}{file}"
+                of_files[key] = encode_range(column_range, name, in_first_form=in_first_form)
                 by_column[column_range.column].append(column_range)
         for column, ranges in by_column.items():
             key = f"{columns[column]}{partition}"
             merged = mergeable_range(merged_ranges(ranges))
-            of_partitions[key] = encode_range(form(merged), path, of_partition=True)
+            of_partitions[key] = encode_range(merged, path, of_partition=True, in_first_form=in_first_form)
     updates = {COLUMN_STATS: IndexUpdate(cells_of(of_files))}
     if with_partitions:
         updates[PARTITION_STATS] = IndexUpdate(cells_of(of_partitions))
     return updates
-
-
-def _as_it_is(column_range: ColumnRange) -> ColumnRange:
-    return column_range

@@ -24,9 +24,9 @@ from hudisql.format.metadata_table.metadata_records import (
     RECORD_INDEX,
     RECORD_LEVEL_INDEX,
 )
-from hudisql.format.metadata_table.value_types import FIRST_DIGITS, digest_of_types
+from hudisql.format.metadata_table.value_types import digest_of_types
 from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file_name
-from hudisql.format.schema.meta_columns import COMMIT_TIME, META_SCHEMA, PARTITION_PATH, RECORD_KEY
+from hudisql.format.schema.meta_columns import META_SCHEMA, RECORD_KEY
 from hudisql.format.table_properties import (
     INDEX_DEFINITIONS_PATH,
     METADATA_PARTITIONS,
@@ -56,9 +56,9 @@ from hudisql.table.metadata_table.kept_metadata_table import (
     RECORD_INDEX_VERSION,
     STATISTICS_VERSIONS,
     has_first_form,
-    has_statistics_form,
 )
 from hudisql.table.metadata_table.metadata_table import STATISTICS_INSTANT, STATISTICS_OF_SOURCES
+from hudisql.table.metadata_table.statistics_columns import measured_fields
 from hudisql.table.partitions.listed_partitions import list_partition_paths
 from hudisql.table.properties.table_configuration import (
     check_nothing_begun,
@@ -86,10 +86,6 @@ from hudisql.write.metadata_table.new_index_files import (
 from hudisql.write.metadata_table.record_index_files import RECORD_KEYS
 from hudisql.write.metadata_table.secondary_index_files import keys_to_index
 
-MAX_COLUMNS: Final = 32
-"""The number of data columns with statistics from version 8 on, as Hudi 1.2 limits it by default."""
-MEASURED_META_COLUMNS: Final = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
-"""The meta columns with statistics from version 8 on; in version 6 all have them."""
 _OPERATION_TYPE: Final = "BULK_INSERT_PREPPED"
 _DEFINITIONS_FILE: Final = ".hoodie/.index_defs/index.json"
 ALWAYS_MADE: Final = (FILES, COLUMN_STATS, PARTITION_STATS)
@@ -158,7 +154,7 @@ def create_metadata_table(
         table = table.reopened()
     sizes = _listed_files(table)
     updates: dict[str, EncodedCells] = {FILES: cells_of(file_records(sizes))}
-    fields = _measured_fields(table)
+    fields = measured_fields(table, table.schema)
     measured = measure(table, _measured_files(table, fields), spark, console) if fields else {}
     if has_old_layout(table) and not fit_first_form(measured):
         fields = ()
@@ -241,25 +237,6 @@ def _counts_of_keys(measured: Measured) -> dict[str, int]:
         path: sum(each.values for _, found in files for each in found if each.column == RECORD_KEY)
         for path, files in measured.items()
     }
-
-
-def _measured_fields(table: HudiTable) -> tuple[pa.Field, ...]:
-    """The columns with statistics; none if version 6 cannot have those of all columns that are not nested.
-
-    In the form of version V1 no decimals that may have too many digits for it.
-    """
-    if has_old_layout(table):
-        columns = [field for field in table.schema if not pa.types.is_nested(field.type)]
-        is_whole = all(has_statistics_form(table, field.type) for field in columns)
-        return (*META_SCHEMA, *columns) if is_whole else ()
-    fields = [field for field in table.schema if has_statistics_form(table, field.type)]
-    if has_first_form(table):
-        fields = [
-            field
-            for field in fields
-            if not pa.types.is_decimal(field.type) or field.type.precision - field.type.scale <= FIRST_DIGITS
-        ]
-    return (*(META_SCHEMA.field(name) for name in MEASURED_META_COLUMNS), *fields[:MAX_COLUMNS])
 
 
 def _listed_files(table: HudiTable) -> dict[str, dict[str, int]]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from hudisql.errors import UnsupportedTableError
@@ -32,6 +33,7 @@ from hudisql.write.metadata_table import key_changes, metadata_commit, metadata_
 from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
 from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
+from hudisql.write.transaction.schema_change import commit_schema
 from tests.fault_injection import run_and_kill
 from tests.opened import open_at, open_kept
 from tests.oracle.comparison import our_rows
@@ -64,11 +66,20 @@ def _clean(table: HudiTable) -> object:
     return clean_table(table, options, SINGLE_WRITER)
 
 
+def _add_a_column(table: HudiTable) -> object:
+    if "added" not in table.schema.names:
+        commit_schema(table, table.schema.append(pa.field("added", pa.decimal128(12, 2))))
+    return None
+
+
 ACTIONS: dict[str, tuple[str, Callable[[HudiTable], object]]] = {
     "commit": ("v9_cow_upsert_delete", _commit),
     "overwrite": ("v9_cow_upsert_delete", _overwrite),
     "clean": ("v9_cow_upsert_delete", _clean),
     "compaction": ("v9_mor_avro_logs_deletes", _compact),
+    "added column": ("v9_cow_upsert_delete", _add_a_column),
+    "added column of version 8": ("v8_mor_avro_logs_deletes", _add_a_column),
+    "added column of version 6": ("v6_mor_mdt_logs", _add_a_column),
     "commit of version 8": ("v8_mor_avro_logs_deletes", _commit),
     "clean of version 8": ("v8_mor_avro_logs_deletes", _clean),
     "compaction of version 8": ("v8_mor_avro_logs_deletes", _compact),
@@ -79,7 +90,7 @@ ACTIONS: dict[str, tuple[str, Callable[[HudiTable], object]]] = {
     "overwrite of skeletons of version 6": ("cow_bootstrap_meta", _overwrite),
     "commit beside skeletons of version 6": ("mor_bootstrap_meta", _commit),
 }
-IN_CI = ("commit", "clean", "compaction")
+IN_CI = ("commit", "clean", "compaction", "added column")
 
 
 def assert_kept(path: str) -> None:

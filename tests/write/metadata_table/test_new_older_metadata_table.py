@@ -14,13 +14,11 @@ import pytest
 from hudisql.errors import UnsupportedTableError
 from hudisql.format.log_file.log_block import LOG_WITHOUT_ROWS
 from hudisql.format.metadata_table import metadata_writing
-from hudisql.format.metadata_table.column_statistics import column_statistics
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, RECORD_INDEX
 from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.format.table_properties import WRITE_VERSION
 from hudisql.storage import Storage
 from hudisql.table.files.listing_comparison import compare_listings
-from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.metadata_table.statistics_columns import statistics_columns
 from hudisql.table.properties.table_configuration import (
@@ -162,29 +160,6 @@ def test_none_is_made_beside_register_only_partitions(golden: Golden, tmp_path: 
     update_table_properties(Storage(), path, {"hudisql.bootstrap.register.only": "true"})
     with pytest.raises(UnsupportedTableError, match="rows of its register-only partitions"):
         _make(path)
-
-
-def test_a_column_that_a_commit_adds_has_statistics_of_all_files(golden: Golden, tmp_path: Path) -> None:
-    """Hudi 0.15 leaves out files that have records of the other columns of a filter only."""
-    path = _copy(golden, "cow_bootstrap_meta", tmp_path)
-    _make(path)
-    table = open_at(path)
-    schema = table.schema.append(pa.field("added", pa.decimal128(20, 2)))
-    commit_schema(table, schema)
-    columns = statistics_columns(open_at(path), ())
-    assert columns is not None
-    assert "added" in columns
-    assert_kept(path)
-    commit_a_file(Storage(), path)
-    assert_kept(path)
-    metadata = open_kept(path)
-    found = [
-        statistics
-        for statistics in column_statistics(metadata.read_records(COLUMN_STATS))
-        if statistics.column_name == "added"
-    ]
-    assert len(found) == len(load_file_slices(open_at(path)))
-    assert all(statistics.nulls == statistics.values > 0 for statistics in found)
 
 
 def test_a_column_of_a_type_without_statistics_drops_those_of_all(golden: Golden, tmp_path: Path) -> None:
