@@ -15,8 +15,7 @@ from tests.oracle.comparison import assert_same_rows
 from tests.oracle.line_process import LineProcess
 from tests.oracle.shapes import SHAPES
 from tests.oracle.sources import sample_rows
-
-pytestmark = [pytest.mark.soak]
+from tests.soak import parameters
 
 SHAPE = SHAPES[0]
 OPTIONS = {
@@ -38,7 +37,7 @@ def _assert_read_alike(oracle: HudiOracle, path: str) -> int:
     return listed.num_rows
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("version", parameters([6, 8, 9], in_ci=[9]))
 def test_hudi_goes_on_after_a_commit_that_was_killed_in_the_metadata_table(
     oracle_015: HudiOracle, oracle_120: HudiOracle, committer: LineProcess, tmp_path: Path, version: int
 ) -> None:

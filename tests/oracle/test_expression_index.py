@@ -26,8 +26,9 @@ from tests.oracle.indexed_table import (
     create_table,
 )
 from tests.oracle.shapes import SHAPES, bootstrap_shape, noted_rows
+from tests.soak import parameters
 
-pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
+pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
 
 WITH_SKIPPING = {
     **SETTINGS,
@@ -195,6 +196,7 @@ def _make(
     return TableWithExpressions(hudi, session, name, str(path), indexes)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("table_type", "version", "indexes"),
     [
@@ -238,6 +240,7 @@ def test_hudi_finds_all_rows_by_the_indexes_that_both_keep(
     table.check_rebuilt()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("table_type", "version"), [("cow", 9), ("mor", 9), ("mor", 8)])
 def test_hudi_goes_on_with_the_indexes_that_hudisql_makes(
     session: Any, hudi: HudiOracle, table_type: str, version: int, tmp_path: Path
@@ -278,7 +281,9 @@ CHANGES = (
 )
 
 
-@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize(
+    "table_type", parameters(["COPY_ON_WRITE", "MERGE_ON_READ"], in_ci=["COPY_ON_WRITE"])
+)
 def test_indexes_of_a_bootstrapped_table_have_the_ranges_of_the_source_files(
     session: Any, oracle_120: HudiOracle, table_type: str, tmp_path: Path
 ) -> None:

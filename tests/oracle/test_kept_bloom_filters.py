@@ -18,8 +18,9 @@ from tests.opened import open_kept
 from tests.oracle.client import BY_LISTING, HudiOracle
 from tests.oracle.kept_table import OURS, OURS_OF_PARTITIONS, SERVICE_OF
 from tests.oracle.shapes import SHAPES, noted_rows
+from tests.soak import parameters
 
-pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
+pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
 
 BY_BLOOM = {
     "hoodie.metadata.enable": "true",
@@ -58,8 +59,17 @@ def _check_filters(path: str) -> None:
     assert {key: stored.get(key) for key in filters} == filters
 
 
-@pytest.mark.parametrize("table_type", SERVICE_OF)
-@pytest.mark.parametrize(("writer", "version"), [("0.15", 6), ("1.2", 6), ("1.2", 8), ("1.2", 9)])
+@pytest.mark.parametrize(
+    ("writer", "version", "table_type"),
+    parameters(
+        [
+            (*writer, table_type)
+            for writer in (("0.15", 6), ("1.2", 6), ("1.2", 8), ("1.2", 9))
+            for table_type in SERVICE_OF
+        ],
+        in_ci=[("1.2", 9, "COPY_ON_WRITE")],
+    ),
+)
 def test_hudi_upserts_by_bloom_filters_that_hudisql_keeps(
     session: Any,
     oracle_on_class_path: HudiOracle,

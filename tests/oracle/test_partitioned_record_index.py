@@ -17,9 +17,10 @@ from hudisql.write.metadata_table import metadata_compaction
 from tests.opened import open_at, open_kept
 from tests.oracle.client import BY_LISTING, BY_METADATA, HudiOracle
 from tests.oracle.indexed_table import COMPACTION, IndexedTable
+from tests.soak import parameters
 from tests.write.metadata_table.kept_indexes import assert_finds_all_rows_by_partition
 
-pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
+pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
 
 
 @pytest.fixture(autouse=True)
@@ -155,11 +156,10 @@ def _rows(count: int, seq: int, note: str) -> Iterator[Row]:
 
 @pytest.mark.parametrize(
     ("table_type", "version", "groups"),
-    [
-        ("COPY_ON_WRITE", 9, 1),
-        ("MERGE_ON_READ", 9, 3),
-        ("MERGE_ON_READ", 8, 1),
-    ],
+    parameters(
+        [("COPY_ON_WRITE", 9, 1), ("MERGE_ON_READ", 9, 3), ("MERGE_ON_READ", 8, 1)],
+        in_ci=[("COPY_ON_WRITE", 9, 1)],
+    ),
 )
 def test_both_keep_a_partitioned_record_index(
     session: Any,
@@ -189,6 +189,7 @@ def test_both_keep_a_partitioned_record_index(
     assert list(Path(table.path, ".hoodie/metadata/record_index").glob("*.hfile"))
 
 
+@pytest.mark.soak
 def test_secondary_indexes_go_and_the_index_of_a_table_without_partitions_stays(
     session: Any, oracle_120: HudiOracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +208,7 @@ def test_secondary_indexes_go_and_the_index_of_a_table_without_partitions_stays(
     table.theirs(*_rows(30, 6, "theirs"), ("k50", 3, "theirs", "none"))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("origin", "table_type", "version"),
     [

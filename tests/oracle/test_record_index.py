@@ -21,8 +21,9 @@ from tests.opened import open_kept
 from tests.oracle.client import BY_LISTING, BY_METADATA, HudiOracle
 from tests.oracle.indexed_table import COMPACTION, SETTINGS, IndexedTable
 from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape, noted_rows
+from tests.soak import parameters
 
-pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
+pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
 
 SHAPE = next(shape for shape in SHAPES if shape.name == "partitioned")
 WITH_INDEX = {
@@ -99,6 +100,7 @@ class TableWithRecordIndex(IndexedTable):
             assert one["id"].to_pylist() == ["k000006"] * counts["k000006"]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize(
     "option",
@@ -142,7 +144,9 @@ def test_hudi_finds_all_keys_by_the_index_that_both_keep(
     assert list(Path(table.path, ".hoodie/metadata/record_index").glob("*.hfile"))
 
 
-@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize(
+    "table_type", parameters(["COPY_ON_WRITE", "MERGE_ON_READ"], in_ci=["COPY_ON_WRITE"])
+)
 def test_hudi_goes_on_with_the_index_that_hudisql_made_of_a_bootstrapped_table(
     session: Any, oracle_120: HudiOracle, table_type: str, tmp_path: Path
 ) -> None:
@@ -169,6 +173,7 @@ def test_hudi_goes_on_with_the_index_that_hudisql_made_of_a_bootstrapped_table(
     table.ours(OURS[0])
 
 
+@pytest.mark.soak
 def test_indexes_are_created_and_dropped_by_both(
     session: Any, oracle_120: HudiOracle, tmp_path: Path
 ) -> None:

@@ -24,8 +24,9 @@ from tests.oracle.indexed_table import (
     create_table,
 )
 from tests.oracle.shapes import SHAPES, bootstrap_shape, noted_rows
+from tests.soak import parameters
 
-pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
+pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
 
 WITH_RECORD_INDEX = {**SETTINGS, "hoodie.metadata.global.record.level.index.enable": "true"}
 COLUMNS = "id, label, n, x, day, dt"
@@ -126,6 +127,7 @@ def _escaped(value: Any) -> str:
     return str(value).replace("\\", "\\\\").replace("$", "\\$").replace("2000000000.0", "2.0E9")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("table_type", ["cow", "mor"])
 @pytest.mark.parametrize("version", [9, 8])
 def test_hudi_finds_all_rows_by_the_indexes_that_both_keep(
@@ -176,7 +178,9 @@ FILTERS_OF_BOOTSTRAPPED = (
 )
 
 
-@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize(
+    "table_type", parameters(["COPY_ON_WRITE", "MERGE_ON_READ"], in_ci=["COPY_ON_WRITE"])
+)
 def test_hudi_goes_on_with_the_indexes_that_hudisql_made_of_a_bootstrapped_table(
     session: Any, oracle_120: HudiOracle, table_type: str, tmp_path: Path
 ) -> None:

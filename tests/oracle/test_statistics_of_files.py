@@ -23,10 +23,11 @@ from hudisql.write.metadata_table import metadata_compaction
 from tests.opened import open_at
 from tests.oracle.client import HudiOracle
 from tests.oracle.wild_rows import FILTERS, LONG_TEXT, wild_rows
+from tests.soak import parameters
 from tests.sql.changed_tables import setting
 from tests.write.metadata_table.kept_indexes import assert_bounds_hold
 
-pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
+pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
 
 OPTIONS = {
     "hoodie.table.name": "t",
@@ -57,8 +58,12 @@ def _check_bounds(path: str) -> None:
     assert_bounds_hold(metadata, has_odd_values=True)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize(("writer", "version"), WRITERS)
+@pytest.mark.parametrize(
+    ("writer", "version", "variant"),
+    parameters(
+        [(*writer, variant) for writer in WRITERS for variant in VARIANTS], in_ci=[("1.2", 9, "plain")]
+    ),
+)
 def test_bounds_of_files_of_hudi_hold(
     oracle_015: HudiOracle, oracle_120: HudiOracle, writer: str, version: int, variant: str, tmp_path: Path
 ) -> None:
@@ -73,6 +78,7 @@ def test_bounds_of_files_of_hudi_hold(
     _check_bounds(path)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("writer", "version"), WRITERS)
 def test_bounds_of_files_with_several_row_groups_hold(
     oracle_015: HudiOracle, oracle_120: HudiOracle, writer: str, version: int, tmp_path: Path
@@ -122,6 +128,7 @@ ADD_A_COLUMN = "ALTER TABLE {t} ADD COLUMNS (extra_note STRING)"
 SET_IT = "UPDATE {t} SET extra_note = 'new' WHERE seq IN (6, 60)"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("table_type", SERVICES)
 # A process of 1.2 whose first write compacts a metadata table of version 6 fails (docs/facts.md).
 @pytest.mark.parametrize(("writer", "version"), [each for each in WRITERS if each != ("1.2", 6)])
