@@ -99,11 +99,16 @@ def decode_values(reader: HFileReader, index: str, name: str, records: pa.LargeB
     """What the index has of each of these records of the file. Raises CorruptTableError naming `name`."""
     schema_text = reader.read_file_info().get(_SCHEMA, b"").decode()
     try:
-        return _decode(schema_text, _field_of(index), records)
+        return decode_in_schema(schema_text, index, records)
     except CorruptTableError as error:
         raise CorruptTableError(
             f"cannot read {name}: its records are not those of a metadata table ({error})"
         ) from error
+
+
+def decode_in_schema(schema_text: str, index: str, records: pa.LargeBinaryArray) -> pa.Array:
+    """What the index has of each of these records, which have this Avro schema. Raises CorruptTableError."""
+    return _decode(schema_text, _field_of(index), records)
 
 
 def _field_of(index: str) -> str:

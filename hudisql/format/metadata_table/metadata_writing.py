@@ -18,6 +18,7 @@ from hudisql.format.hfile.hfile import HFileReader
 from hudisql.format.hfile.hfile_cells import EncodedCells, key_order, write_cells
 from hudisql.format.log_file.log_block import BlockType, HeaderKey, LogBlock
 from hudisql.format.log_file.log_block_content import encode_delete_records
+from hudisql.format.metadata_table.metadata_records import MetadataRecords, decode_in_schema
 from hudisql.format.metadata_table.record_locations import location_value
 from hudisql.format.metadata_table.value_types import (
     DATE_ORDINAL,
@@ -185,6 +186,13 @@ def metadata_blocks(
         keys = deleted.take(pa.array(key_order(deleted)))
         blocks.append(LogBlock(BlockType.DELETE, header, encode_delete_records(keys, index)))
     return blocks
+
+
+def decode_own(records: EncodedCells, index: str) -> MetadataRecords:
+    """The records of the index in their order. Raises CorruptTableError."""
+    distinct = pa.array(records.values, pa.large_binary())
+    values = decode_in_schema(load_codec(_SCHEMA_RECORD).schema_text, index, distinct)
+    return MetadataRecords(records.keys.cast(pa.string()), values.take(pa.array(records.numbers)))
 
 
 def in_own_schema(reader: HFileReader, records: pa.LargeBinaryArray) -> pa.LargeBinaryArray:

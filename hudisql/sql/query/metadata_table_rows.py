@@ -23,6 +23,7 @@ from hudisql.format.metadata_table.metadata_records import (
 )
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.expression_indexes import is_expression
+from hudisql.table.metadata_table.merged_records import read_merged_records
 from hudisql.table.metadata_table.metadata_table import MetadataTable, find_metadata_table
 
 _TYPE_OF_INDEX: Final[Mapping[str, int]] = MappingProxyType(
@@ -76,7 +77,8 @@ def metadata_rows(table: HudiTable) -> Iterator[tuple[Any, ...]]:
     metadata = find_metadata_table(table)
     yield from _listings(metadata)
     for index in sorted(filter(has_read_records, {*metadata.indexes} - {FILES})):
-        records = metadata.read_records(index)
+        has_ranges = index in (COLUMN_STATS, PARTITION_STATS) or is_expression(index)
+        records = read_merged_records(metadata, index) if has_ranges else metadata.read_records(index)
         for key, value in zip(records.keys.to_pylist(), records.values.to_pylist(), strict=True):
             if is_expression(index):
                 statistics_index = PARTITION_STATS if len(key) == _BYTES_OF_PARTITION_KEY else COLUMN_STATS

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from hudisql.format.metadata_table.expression_values import is_of_texts, range_of_bounds, range_of_texts
+from hudisql.format.metadata_table.merged_ranges import mergeable_range, merged_ranges
 from hudisql.format.metadata_table.metadata_keys import file_key_part, key_parts, partition_key_part
 from hudisql.format.metadata_table.metadata_writing import ColumnRange, encode_range
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
@@ -24,8 +25,6 @@ from hudisql.table.metadata_table.expression_indexes import ExpressionIndex
 from hudisql.write.metadata_table.column_ranges import (
     MeasuredFile,
     measure_file,
-    mergeable_range,
-    merged_ranges,
     new_range,
 )
 from hudisql.write.metadata_table.measured_files import FilesToMeasure, measure

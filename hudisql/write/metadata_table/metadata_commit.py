@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from hudisql.errors import CorruptTableError, UnsupportedTableError, WriteConflictError
 from hudisql.format.hfile.hfile_cells import cells_of
+from hudisql.format.metadata_table.merged_ranges import mergeable_range, merged_ranges
 from hudisql.format.metadata_table.metadata_keys import (
     file_key_part,
     key_parts,
@@ -77,8 +78,6 @@ from hudisql.write.metadata_table.added_columns import (
 from hudisql.write.metadata_table.bloom_filters import bloom_filter_key, bloom_filter_records
 from hudisql.write.metadata_table.column_ranges import (
     MeasuredFile,
-    mergeable_range,
-    merged_ranges,
 )
 from hudisql.write.metadata_table.deleted_partitions import files_of_deleted_partitions
 from hudisql.write.metadata_table.deltacommit_files import (

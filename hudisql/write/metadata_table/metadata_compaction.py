@@ -8,32 +8,13 @@ older than the last compaction, and its readers skip blocks in log files whose i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
-from io import BytesIO
-from itertools import chain, takewhile
+from dataclasses import replace
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
 from hudisql.errors import StorageError
-from hudisql.format.hfile.hfile import HFileReader
-from hudisql.format.hfile.hfile_cells import EncodedCells, cells_of, read_cells
-from hudisql.format.keys.key_table import KeyTable
-from hudisql.format.log_file.log_block import BlockType
-from hudisql.format.log_file.log_block_content import decode_delete_records
-from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS
-from hudisql.format.metadata_table.metadata_writing import (
-    ColumnRange,
-    in_own_schema,
-    is_range_of_partition,
-    merge_file_records,
-    merge_range_records,
-)
+from hudisql.format.metadata_table.metadata_records import COLUMN_STATS
 from hudisql.format.paths.file_names import HFILE
 from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from hudisql.format.timeline.compaction_plan_avro import render_compaction_plan
@@ -41,8 +22,8 @@ from hudisql.format.timeline.instant import COMMIT, COMPACTION, DELTA_COMMIT, In
 from hudisql.storage import join
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.metadata_table.expression_indexes import is_expression
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
+from hudisql.table.metadata_table.merged_records import merged_group
 from hudisql.table.metadata_table.metadata_table import (
     STATISTICS_INSTANT,
     MetadataTable,
@@ -53,10 +34,8 @@ from hudisql.table.properties.table_configuration import (
     record_statistics,
     update_table_properties,
 )
-from hudisql.table.slicing.committed_blocks import committed_blocks
 from hudisql.table.slicing.completion_slicing import completion_slicing
 from hudisql.table.slicing.file_groups import FileGroupVersions, group_files
-from hudisql.write.metadata_table.column_ranges import mergeable_range, merged_ranges
 from hudisql.write.metadata_table.deltacommit_files import (
     complete_in_metadata_table,
     delete_index_files,
@@ -73,14 +52,6 @@ _OPERATION_TYPE: Final = "COMPACT"
 _COMPACTION_SUFFIX: Final = "001"
 _KEPT_BASE_FILES: Final = 2
 """Of the file groups: readers that have opened the one before the last still find it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    """The records of one base file or log block; without values the keys are deleted."""
-
-    keys: pa.Array
-    values: pa.Array | None
 
 
 def _compact(metadata: MetadataTable) -> None:
@@ -124,11 +95,11 @@ def _compact(metadata: MetadataTable) -> None:
 def _compact_group(
     metadata: MetadataTable, index: str, file_slice: FileSlice, instant_time: str
 ) -> WriteStat | None:
-    """Write the base file of one file group, whose records are in memory; None as `_read_layers`."""
-    layers = _read_layers(metadata, file_slice)
-    if layers is None:
+    """Write the base file of one file group; None as `merged_group`."""
+    records = merged_group(metadata, index, file_slice)
+    if records is None:
         return None
-    storage, base_path, records = metadata.own.storage, metadata.own.base_path, _merged(index, layers)
+    storage, base_path = metadata.own.storage, metadata.own.base_path
     return write_base_file(storage, base_path, index, file_slice.file_id, instant_time, records)
 
 
@@ -210,104 +181,6 @@ def _is_worth_it(metadata: MetadataTable, slices: Sequence[FileSlice]) -> bool:
     base_bytes = sum(file_slice.base_file.length for file_slice in slices if file_slice.base_file is not None)
     are_large = log_bytes * _BASE_BYTES_PER_LOG_BYTE >= base_bytes
     return are_large or any(len(file_slice.log_files) >= _MOST_LOG_FILES for file_slice in slices)
-
-
-def _read_layers(metadata: MetadataTable, file_slice: FileSlice) -> list[_Layer] | None:
-    """The records of a slice, the oldest layer first; None if it has blocks of other kinds."""
-    storage, layers = metadata.own.storage, []
-    contents: list[tuple[str, bytes]] = []
-    if file_slice.base_file is not None:
-        contents.append((file_slice.base_file.path, storage.read(file_slice.base_file.path)))
-    blocks = committed_blocks(storage, file_slice.log_files, metadata.counts)
-    for path, content, kind in chain(
-        ((path, content, BlockType.HFILE_DATA) for path, content in contents),
-        ((log_file.path, bytes(block.content), block.block_type) for log_file, block in blocks),
-    ):
-        if kind is BlockType.DELETE:
-            deleted = decode_delete_records(content).record_keys
-            layers.append(_Layer(deleted.cast(pa.large_string()), None))
-            continue
-        if kind is not BlockType.HFILE_DATA:
-            return None
-        reader = HFileReader(BytesIO(content), len(content), path)
-        cells = read_cells(reader)
-        layers.append(_Layer(cells.keys, in_own_schema(reader, cells.values)))
-    return layers
-
-
-def _merged(index: str, layers: Sequence[_Layer]) -> EncodedCells:
-    """The records of the new base file."""
-    combine = _merge_ranges_of_expression if is_expression(index) else _COMBINED.get(index)
-    if combine is not None:
-        return cells_of(_combined(layers, combine))
-    if not layers:
-        return cells_of({})
-    keys = pa.concat_arrays([layer.keys for layer in reversed(layers)])
-    values = pa.concat_arrays(
-        [
-            pa.nulls(len(layer.keys), pa.large_binary()) if layer.values is None else layer.values
-            for layer in reversed(layers)
-        ]
-    )
-    # Of equal keys the first one is found: the newest.
-    newest = KeyTable(keys).find(keys)
-    is_newest = newest == np.arange(len(keys))
-    if index == COLUMN_STATS and not is_newest.all():
-        values = _with_merged_ranges(values, newest)
-    lives = pa.array(is_newest & values.is_valid().to_numpy(zero_copy_only=False))
-    distinct = values.filter(lives).dictionary_encode()
-    numbers = distinct.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return EncodedCells(keys.filter(lives), numbers, distinct.dictionary.to_pylist())
-
-
-def _with_merged_ranges(values: pa.LargeBinaryArray, newest: npt.NDArray[np.int64]) -> pa.LargeBinaryArray:
-    """The records, the newest first, of which the newest of a key has the ranges of the older ones, too.
-
-    Of version 6 a log file to which several deltacommits append has several records.
-    """
-    several: dict[int, list[int]] = {}
-    for row in np.flatnonzero(newest != np.arange(len(newest))).tolist():
-        several.setdefault(int(newest[row]), [int(newest[row])]).append(row)
-    merged = {}
-    for first, rows in several.items():
-        records = list(takewhile(lambda record: record is not None, values.take(pa.array(rows)).to_pylist()))
-        if len(records) > 1:
-            merged[first] = merge_range_records(records[::-1], merge=_merged_of_file, of_partitions=False)
-    places = np.arange(len(values))
-    places[list(merged)] = len(values) + np.arange(len(merged))
-    return pa.concat_arrays([values, pa.array([*merged.values()], pa.large_binary())]).take(pa.array(places))
-
-
-def _merged_of_file(ranges: Sequence[ColumnRange]) -> ColumnRange:
-    """Hudi orders texts by UTF-16, hudisql by UTF-8."""
-    return merged_ranges([mergeable_range(column_range) for column_range in ranges])
-
-
-def _combined(layers: Sequence[_Layer], combine: Callable[[Sequence[bytes]], bytes]) -> dict[str, bytes]:
-    """The records by key, of which several of one key are combined."""
-    several: dict[str, list[bytes]] = {}
-    for layer in layers:
-        keys = layer.keys.to_pylist()
-        if layer.values is None:
-            for key in keys:
-                several.pop(key, None)
-            continue
-        for key, record in zip(keys, layer.values.to_pylist(), strict=True):
-            several.setdefault(key, []).append(record)
-    return {key: records[0] if len(records) == 1 else combine(records) for key, records in several.items()}
-
-
-_COMBINED: Final[Mapping[str, Callable[[Sequence[bytes]], bytes]]] = {
-    FILES: merge_file_records,
-    PARTITION_STATS: partial(merge_range_records, merge=merged_ranges),
-}
-"""How several records of a key are combined; in other indexes but `column_stats` the newest one holds."""
-
-
-def _merge_ranges_of_expression(records: Sequence[bytes]) -> bytes:
-    """One record in place of several of a key of an expression index, which has both kinds of ranges."""
-    is_of_partition = is_range_of_partition(records[-1])
-    return merge_range_records(records, merge=_merged_of_file, of_partitions=is_of_partition)
 
 
 def _plan(slices: Sequence[FileSlice]) -> bytes:

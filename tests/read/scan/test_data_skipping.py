@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from hudisql.format.hfile.hfile import HFileReader
 from hudisql.format.hfile.hfile_cells import cells_of
 from hudisql.format.metadata_table.column_bounds import ColumnBounds, bounds_by_key, merged_bounds
+from hudisql.format.metadata_table.merged_ranges import mergeable_range, merged_ranges
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, read_metadata_records
 from hudisql.format.metadata_table.metadata_writing import encode_metadata_file, encode_range, first_form
 from hudisql.read.files.predicates import (
@@ -41,8 +42,6 @@ from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.write.metadata_table.column_ranges import (
     MeasuredFile,
     measure_file,
-    mergeable_range,
-    merged_ranges,
 )
 from tests.opened import open_at
 from tests.requests.counted_requests import counted_requests

@@ -11,14 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hudisql.format.metadata_table.merged_ranges import mergeable_range, merged_ranges
 from hudisql.format.metadata_table.metadata_writing import ColumnRange
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice
 from hudisql.write.metadata_table.column_ranges import (
     MeasuredFile,
     measure_file,
-    mergeable_range,
-    merged_ranges,
 )
 
 YEAR_0, YEAR_10000 = -62_135_596_800_000_001, 253_402_304_400_000_000

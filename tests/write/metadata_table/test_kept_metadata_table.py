@@ -26,6 +26,7 @@ from hudisql.storage import Storage
 from hudisql.table.files.listing_comparison import compare_listings
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.metadata_table import merged_records
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.metadata_table.statistics_columns import statistics_columns
 from hudisql.write.execution.writer_config import WriteOptions
@@ -308,11 +309,11 @@ def test_a_compaction_of_blocks_that_cannot_be_read_leaves_nothing(
     _commit(open_at(path))
     metadata = Path(path, ".hoodie/metadata")
     before = {found for found in metadata.rglob("*") if not found.name.startswith(".")}
-    read = metadata_compaction._read_layers
+    read = merged_records.read_record_layers
     monkeypatch.setattr(metadata_compaction, "LEAST_DELTA_COMMITS", 1)
     monkeypatch.setattr(
-        metadata_compaction,
-        "_read_layers",
+        merged_records,
+        "read_record_layers",
         lambda own, found: None if found.partition_path == PARTITION_STATS else read(own, found),
     )
     metadata_compaction.prepare_metadata_table(open_at(path))

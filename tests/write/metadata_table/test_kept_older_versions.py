@@ -8,7 +8,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from hudisql.errors import UnsupportedTableError
@@ -197,29 +196,3 @@ def test_a_log_file_with_blocks_of_a_failed_write_and_others_drops_the_metadata_
     newest.unlink()
     _overwrite(path)
     assert open_at(path).properties.metadata_partitions == ()
-
-
-def test_a_compaction_keeps_the_ranges_of_all_blocks_of_a_log_file() -> None:
-    """Of version 6, where deltacommits append to one log file, each with a record of its own blocks."""
-
-    def record(least: int | None, greatest: int | None, nulls: int, rows: int) -> bytes:
-        name = ".f-0_20240101000000000.log.1_0-1-2"
-        return encode_range(ColumnRange("c", "LongWrapper", None, least, greatest, rows, nulls), name)
-
-    def layer(records: dict[str, bytes]) -> metadata_compaction._Layer:
-        keys = pa.array(records, pa.large_string())
-        return metadata_compaction._Layer(keys, pa.array(records.values(), pa.large_binary()))
-
-    layers = [
-        layer({"gone": record(1, 9, 0, 2), "many": record(-5, 3, 1, 4), "once": record(7, 7, 0, 1)}),
-        metadata_compaction._Layer(pa.array(["gone"], pa.large_string()), None),
-        layer({"gone": record(4, 5, 0, 2), "many": record(None, None, 2, 2)}),
-        layer({"many": record(0, 8, 0, 3)}),
-    ]
-    cells = metadata_compaction._merged(COLUMN_STATS, layers)
-    values = [cells.values[number] for number in cells.numbers.tolist()]
-    assert dict(zip(cells.keys.to_pylist(), values, strict=True)) == {
-        "gone": record(4, 5, 0, 2),
-        "many": record(-5, 8, 3, 9),
-        "once": record(7, 7, 0, 1),
-    }
