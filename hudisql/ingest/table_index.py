@@ -1,5 +1,6 @@
 """Finds the file groups of a flush's keys by the indexes in memory, and adds the written keys to these.
 
+A merge-on-read table whose metadata table has a record index needs none in memory: keys are found by that.
 In partitions that are split the hash of a key is its file group. Merge-on-read then needs no look-up: rows go
 to the bucket's log files, where keys may be that no base file has. Copy-on-write looks for the keys in their
 bucket's file, by its bloom filter, since its rows are merged when they are written. Keys that other writers
@@ -22,6 +23,7 @@ from hudisql.format.timeline.instant import Instant
 from hudisql.ingest.index.partition_index import PartitionIndex, PendingKeys
 from hudisql.ingest.index.partition_indexes import IndexLimits, NoIndexReason, PartitionIndexes
 from hudisql.ingest.index.rebuild import written_keys
+from hudisql.ingest.index.record_index_tag import tag_by_record_index
 from hudisql.ingest.index.tag import find_in_partition, tag_keys
 from hudisql.ingest.split.partition_split import PartitionSplit
 from hudisql.ingest.split.table_splits import TableSplits
@@ -68,11 +70,17 @@ class TableIndex:
         """The file group of each distinct key; null where the partition has none.
 
         None if the partition has no index. In a table whose rows are merged on write the keys themselves are
-        compared, since only an existing row can be changed.
+        compared, since only an existing row can be changed. Raises CorruptTableError, StorageError.
         """
         split = self.splits.split_of(table, path)
         if split is not None:
             return None if self.splits.is_mixed(split) else tag_by_hash(table, split, keys)
+        if table.is_merge_on_read:
+            file_ids = tag_by_record_index(table, path, keys)
+            if file_ids is not None:
+                # It would not learn the keys of this flush.
+                self._indexes.forget(path)
+                return KeyLocations(file_ids)
         is_seen = path in self._indexes.sizes() or path in self._indexes.without_index
         is_large = not is_seen and self._is_too_large(table, path)
         if is_large and self._limits.on_disk is None:

@@ -142,6 +142,10 @@ class PartitionIndexes:
         self._close(path)
         self._without[path] = reason
 
+    def forget(self, path: str) -> None:
+        """Drop a partition's index, if it has one; it is built again when it is next asked for."""
+        self._close(path)
+
     def close(self) -> None:
         """Drop all indexes."""
         for path in list(self._indexes):
