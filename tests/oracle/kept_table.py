@@ -64,8 +64,12 @@ class TableWithMetadata:
         """The metadata table is kept by the statement, and lists what the storage has."""
         self.session.sql(statement.replace("{t}", self.name))
         self.check_kept()
+        assert self.wrong_files() == []
+
+    def wrong_files(self) -> list[tuple[Any, ...]]:
+        """The files that the metadata table lists and the storage has otherwise, or the reverse."""
         call = f"CALL validate_metadata_table_files(table => '{self.name}')"
-        assert [tuple(row) for row in self.session.sql(call).rows] == []
+        return [tuple(row) for row in self.session.sql(call).rows]
 
     def check_kept(self) -> None:
         """hudisql keeps the metadata table."""

@@ -63,6 +63,10 @@ class RolledBackTable(TableWithMetadata):
         if RECORD_INDEX in self.indexes:
             assert_finds_all_keys(metadata)
 
+    def wrong_files(self) -> list[tuple[Any, ...]]:
+        """Without the names that 1.2 makes of log files with rollback blocks in version 6 (docs/facts.md)."""
+        return [found for found in super().wrong_files() if "/" not in found[1]]
+
     def theirs(self, start: int, stop: int, options: Mapping[str, str] = BY_RECORDS) -> None:
         """Apache Hudi upserts by its index."""
         self.upsert(self.writer, start, stop, {**self.options, **options})
@@ -96,7 +100,8 @@ def _new_table(
     is_bootstrapped: bool,
 ) -> RolledBackTable:
     session.sql("CREATE DATABASE IF NOT EXISTS oracle")
-    name = f"undone_{version}_{table_type[:4].lower()}_{writer.version[0]}_{int(is_bootstrapped)}"
+    # Several tests have such a table.
+    name = f"undone_{version}_{table_type[:4]}_{tmp_path.name}".lower()
     shape = replace(SHAPE, table_type=table_type, name=name)
     options = {**shape.write_options(), **WITH_INDEXES, "hoodie.table.name": name}
     if writer.version.startswith("1"):
@@ -168,9 +173,7 @@ def test_hudi_goes_on_with_the_metadata_table_after_rollbacks(
 
 @pytest.mark.parametrize(
     ("version", "table_type"),
-    parameters(
-        [(6, "MERGE_ON_READ"), (9, "COPY_ON_WRITE")], in_ci=[(6, "MERGE_ON_READ"), (9, "COPY_ON_WRITE")]
-    ),
+    parameters([(6, "MERGE_ON_READ"), (9, "COPY_ON_WRITE")], in_ci=[(9, "COPY_ON_WRITE")]),
 )
 def test_a_rollback_keeps_the_metadata_table(
     session: Any,
