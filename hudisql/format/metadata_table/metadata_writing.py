@@ -235,17 +235,16 @@ def merge_range_records(
 ) -> bytes:
     """One record of `partition_stats`, or of `column_stats`, in place of several of a key, the oldest first.
 
-    `merge` gives the range over several; a tight range replaces those before it.
+    `merge` gives the range over several; a tight or deleted range replaces those before it.
     """
     decoded = [load_codec(_SCHEMA_RECORD).decode_body(record)["ColumnStatsMetadata"] for record in records]
     ranges: list[ColumnRange] = []
     for stored in decoded:
-        ranges = (
-            [_range_of(stored)]
-            if stored["isTightBound"] or stored["isDeleted"]
-            else [*ranges, _range_of(stored)]
-        )
-    if decoded[-1]["isDeleted"]:
+        if stored["isTightBound"] or stored["isDeleted"]:
+            ranges = []
+        if not stored["isDeleted"]:
+            ranges.append(_range_of(stored))
+    if len(ranges) < 2:
         return records[-1]
     return encode_range(merge(ranges), decoded[-1]["fileName"], of_partition=of_partitions)
 

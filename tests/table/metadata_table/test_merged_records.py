@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from hudisql.format.avro.avro_container import load_codec
+from hudisql.format.metadata_table.merged_ranges import merged_ranges
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, PARTITION_STATS, MetadataRecords
-from hudisql.format.metadata_table.metadata_writing import ColumnRange, encode_range
+from hudisql.format.metadata_table.metadata_writing import ColumnRange, encode_range, merge_range_records
 from hudisql.storage import Storage
 from hudisql.table.metadata_table.merged_records import RecordLayer, merge_layers, read_merged_records
 from hudisql.write.metadata_table import metadata_compaction
@@ -44,6 +46,24 @@ def test_ranges_of_all_blocks_of_a_log_file_are_kept() -> None:
         "many": record(-5, 8, 3, 9),
         "once": record(7, 7, 0, 1),
     }
+
+
+@pytest.mark.parametrize("field", ["isDeleted", "isTightBound"])
+def test_a_deleted_or_tight_range_replaces_those_before_it(field: str) -> None:
+    """As `HoodieTableMetadataUtil.mergeColumnStatsRecords` of Hudi 1.2 has it."""
+    codec = load_codec("HoodieMetadata")
+
+    def record(least: int, greatest: int, **more: bool) -> bytes:
+        found = ColumnRange("c", "LongWrapper", None, least, greatest, 4, 1)
+        decoded = codec.decode_body(encode_range(found, "p0", of_partition=True))
+        decoded["ColumnStatsMetadata"] |= more
+        return codec.encode_body(decoded)
+
+    old, marked, new = record(1, 90), record(5, 20, **{field: True}), record(7, 30)
+    assert merge_range_records([old, marked], merged_ranges) == marked
+    left = [new] if field == "isDeleted" else [record(5, 20), new]
+    merged = merge_range_records([old, marked, new], merged_ranges)
+    assert merged == merge_range_records(left, merged_ranges)
 
 
 @pytest.mark.parametrize("index", [COLUMN_STATS, PARTITION_STATS])

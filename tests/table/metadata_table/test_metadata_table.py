@@ -18,6 +18,7 @@ from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, 
 from hudisql.format.paths.file_names import log_file_name
 from hudisql.table.files.listing_comparison import compare_listings
 from hudisql.table.files.snapshot import load_file_slices
+from hudisql.table.metadata_table.merged_records import read_merged_records
 from hudisql.table.metadata_table.metadata_listing import listed_by_metadata
 from hudisql.table.metadata_table.metadata_table import MetadataTable, open_metadata_table
 from hudisql.table.partitions.listed_partitions import list_partitions, partitions_at
@@ -63,12 +64,12 @@ def test_the_merged_records_are_those_of_hudi(golden: Callable[[str], Any], name
     for index, records in expected["partitions"].items():
         if index == FILES:
             continue
-        found = metadata.read_records(index)
-        assert found.keys.to_pylist() == [record["key"] for record in records]
-        for record, value in zip(records, found.values.to_pylist(), strict=True):
-            (fields,) = [each for each in record.values() if isinstance(each, dict)]
-            for field, each in fields.items():
-                assert _simple(value[field]) == _simple(each), (record["key"], field)
+        for found in (read_merged_records(metadata, index), metadata.read_records(index)):
+            assert found.keys.to_pylist() == [record["key"] for record in records]
+            for record, value in zip(records, found.values.to_pylist(), strict=True):
+                (fields,) = [each for each in record.values() if isinstance(each, dict)]
+                for field, each in fields.items():
+                    assert _simple(value[field]) == _simple(each), (record["key"], field)
         keys = found.keys.to_pylist()[1::3]
         assert metadata.read_records(index, keys).keys.to_pylist() == keys
 
