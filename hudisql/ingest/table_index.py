@@ -28,9 +28,11 @@ from hudisql.ingest.index.tag import find_in_partition, tag_keys
 from hudisql.ingest.split.partition_split import PartitionSplit
 from hudisql.ingest.split.table_splits import TableSplits
 from hudisql.read.merge.merge_mode import log_merge_config_for
+from hudisql.read.scan.record_skipping import record_index_of
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import file_slices_at, list_file_slices
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.write.execution.driver_upsert import KeyLocations
 from hudisql.write.execution.write_context import WrittenFile
 from hudisql.write.index.slice_key_lookup import SliceLookup, find_keys
@@ -50,6 +52,7 @@ class TableIndex:
         self._indexes = PartitionIndexes(limits)
         self._now = now
         self._tagged: dict[str, PartitionIndex] = {}
+        self._record_index: MetadataTable | None = None
         self.splits = TableSplits()
 
     def begin(self, table: HudiTable, paths: Iterable[str]) -> Mapping[str, str]:
@@ -58,6 +61,7 @@ class TableIndex:
         Raises CorruptTableError, StorageError.
         """
         paths = list(paths)
+        self._record_index = record_index_of(table) if table.is_merge_on_read else None
         self.splits.refresh(table)
         self.splits.look_at(table, paths)
         for path in paths:
@@ -67,7 +71,8 @@ class TableIndex:
         return {INDEX_BYTES_KEY: json.dumps(index_bytes), **self.splits.extra_metadata()}
 
     def tag(self, table: HudiTable, path: str, keys: pa.Array) -> KeyLocations | None:
-        """The file group of each distinct key; null where the partition has none.
+        """The file group of each distinct key of the commit that `begin` was called for; null where the
+        partition has none.
 
         None if the partition has no index. In a table whose rows are merged on write the keys themselves are
         compared, since only an existing row can be changed. Raises CorruptTableError, StorageError.
@@ -75,8 +80,8 @@ class TableIndex:
         split = self.splits.split_of(table, path)
         if split is not None:
             return None if self.splits.is_mixed(split) else tag_by_hash(table, split, keys)
-        if table.is_merge_on_read:
-            file_ids = tag_by_record_index(table, path, keys)
+        if self._record_index is not None:
+            file_ids = tag_by_record_index(self._record_index, path, keys)
             if file_ids is not None:
                 # It would not learn the keys of this flush.
                 self._indexes.forget(path)

@@ -51,7 +51,7 @@ from hudisql.storage import FileInfo, Storage, is_inside, join
 from hudisql.table.metadata_table.kept_metadata_table import NEWEST_VERSION
 from hudisql.table.metadata_table.statistics_columns import MEASURED_META_COLUMNS
 
-# Arguments that may change between the runs: they have no effect on the table's files.
+# Arguments that may change between the runs: they have no effect on the rows of the table's files.
 _FREE_TO_CHANGE: Final = frozenset(
     {
         *("parallelism", "sync", "protect_source", "on_partition_mismatch", "resume", "options"),

@@ -228,30 +228,25 @@ def merge_file_records(records: Sequence[bytes]) -> bytes:
 
 
 def merge_range_records(
-    records: Sequence[bytes],
-    merge: Callable[[Sequence[ColumnRange]], ColumnRange],
-    *,
-    of_partitions: bool = True,
+    records: Sequence[bytes], merge: Callable[[Sequence[ColumnRange]], ColumnRange]
 ) -> bytes:
     """One record of `partition_stats`, or of `column_stats`, in place of several of a key, the oldest first.
 
     `merge` gives the range over several; a tight or deleted range replaces those before it.
     """
-    decoded = [load_codec(_SCHEMA_RECORD).decode_body(record)["ColumnStatsMetadata"] for record in records]
+    decoded = [load_codec(_SCHEMA_RECORD).decode_body(record) for record in records]
     ranges: list[ColumnRange] = []
-    for stored in decoded:
+    for record in decoded:
+        stored = record["ColumnStatsMetadata"]
         if stored["isTightBound"] or stored["isDeleted"]:
             ranges = []
         if not stored["isDeleted"]:
             ranges.append(_range_of(stored))
     if len(ranges) < 2:
         return records[-1]
-    return encode_range(merge(ranges), decoded[-1]["fileName"], of_partition=of_partitions)
-
-
-def is_range_of_partition(record: bytes) -> bool:
-    """True for records of the type of `partition_stats`, which expression indexes have, too."""
-    return bool(load_codec(_SCHEMA_RECORD).decode_body(record)["type"] == _PARTITION_STATS)
+    # Expression indexes have records of both types.
+    of_partition = decoded[-1]["type"] == _PARTITION_STATS
+    return encode_range(merge(ranges), stored["fileName"], of_partition=of_partition)
 
 
 def _range_of(stored: Mapping[str, Any]) -> ColumnRange:

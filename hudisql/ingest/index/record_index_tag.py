@@ -12,22 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.format.metadata_table.record_locations import NOT_FOUND
-from hudisql.read.scan.record_skipping import look_up_keys, record_index_of
+from hudisql.read.scan.record_skipping import look_up_keys
 from hudisql.table.files.snapshot import file_slices_at
-from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.incomplete_groups import incomplete_groups
+from hudisql.table.metadata_table.metadata_table import MetadataTable
 
 
-def tag_by_record_index(table: HudiTable, path: str, keys: pa.Array) -> pa.Array | None:
+def tag_by_record_index(metadata: MetadataTable, path: str, keys: pa.Array) -> pa.Array | None:
     """The id of the file group of each distinct key, null for new ones of the partition.
 
-    None if the table has no record index, or it cannot tell where all these keys are: if it may lack keys of
-    the partition's file groups (`incomplete_groups`), or has one of them in another partition. Raises
-    CorruptTableError, StorageError.
+    `metadata` is that of `record_index_of` the table. None if the index cannot tell where all these keys are:
+    if it may lack keys of the partition's file groups (`incomplete_groups`), or has one of them in another
+    partition. Raises CorruptTableError, StorageError.
     """
-    metadata = record_index_of(table)
-    if metadata is None:
-        return None
+    table = metadata.table
     slices = {file_slice.file_group for file_slice in file_slices_at(table, [path])}
     if not slices:
         return pa.nulls(len(keys), pa.string())

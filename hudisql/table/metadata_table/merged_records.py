@@ -35,7 +35,6 @@ from hudisql.format.metadata_table.metadata_writing import (
     ColumnRange,
     decode_own,
     in_own_schema,
-    is_range_of_partition,
     merge_file_records,
     merge_range_records,
 )
@@ -107,7 +106,7 @@ def read_record_layers(metadata: MetadataTable, file_slice: FileSlice) -> list[R
 
 def merge_layers(index: str, layers: Sequence[RecordLayer]) -> EncodedCells:
     """One record for each key of the index that the layers, the oldest first, do not delete in the end."""
-    combine = _merge_ranges_of_expression if is_expression(index) else _COMBINED.get(index)
+    combine = _MERGED_RANGES if is_expression(index) else _COMBINED.get(index)
     if combine is not None:
         return cells_of(_combined(layers, combine))
     if not layers:
@@ -142,7 +141,7 @@ def _with_merged_ranges(values: pa.LargeBinaryArray, newest: npt.NDArray[np.int6
     for first, rows in several.items():
         records = list(takewhile(lambda record: record is not None, values.take(pa.array(rows)).to_pylist()))
         if len(records) > 1:
-            merged[first] = merge_range_records(records[::-1], merge=_merged_of_file, of_partitions=False)
+            merged[first] = merge_range_records(records[::-1], _merged_of_file)
     places = np.arange(len(values))
     places[list(merged)] = len(values) + np.arange(len(merged))
     return pa.concat_arrays([values, pa.array([*merged.values()], pa.large_binary())]).take(pa.array(places))
@@ -172,9 +171,4 @@ _COMBINED: Final[Mapping[str, Callable[[Sequence[bytes]], bytes]]] = {
     PARTITION_STATS: partial(merge_range_records, merge=merged_ranges),
 }
 """How several records of a key are combined; in other indexes but `column_stats` the newest one holds."""
-
-
-def _merge_ranges_of_expression(records: Sequence[bytes]) -> bytes:
-    """One record in place of several of a key of an expression index, which has both kinds of ranges."""
-    is_of_partition = is_range_of_partition(records[-1])
-    return merge_range_records(records, merge=_merged_of_file, of_partitions=is_of_partition)
+_MERGED_RANGES: Final = partial(merge_range_records, merge=_merged_of_file)

@@ -65,7 +65,7 @@ def statistics_columns(table: HudiTable, paths: Collection[str]) -> tuple[str, .
 def measured_fields(table: HudiTable, schema: pa.Schema) -> tuple[pa.Field, ...]:
     """The columns that have statistics by default if the table has this schema.
 
-    None if version 6 cannot have those of all columns that are not nested. In the form of version V1 no
+    Empty if version 6 cannot have those of all columns that are not nested. In the form of version V1 no
     decimals that may have too many digits for it.
     """
     if table.version < _DEFINED_VERSION:

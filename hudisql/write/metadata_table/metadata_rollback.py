@@ -14,7 +14,7 @@ from hudisql.format.hfile.hfile_cells import cells_of
 from hudisql.format.metadata_table.metadata_records import FILES, RECORD_INDEX
 from hudisql.format.paths.file_names import parse_log_file_name
 from hudisql.format.timeline.commit_metadata import read_commit_metadata
-from hudisql.format.timeline.instant import CLEAN, COMMIT, DELTA_COMMIT, ROLLBACK, Instant
+from hudisql.format.timeline.instant import CLEAN, DELTA_COMMIT, ROLLBACK, Instant
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.metadata_table.metadata_table import MetadataTable, readable_metadata_table
@@ -110,7 +110,7 @@ def _deltacommits(metadata: MetadataTable) -> list[Instant]:
 def _is_compacted(metadata: MetadataTable, deltacommit: Instant) -> bool:
     """True if a base file may have its records."""
     time = deltacommit.completion_time or deltacommit.timestamp
-    return any(each.timestamp >= time for each in metadata.own.timeline.completed if each.action == COMMIT)
+    return metadata.last_compaction >= time
 
 
 def _indexes_made_since(metadata: MetadataTable, instant_time: str) -> frozenset[str] | None:
