@@ -80,15 +80,19 @@ def set_index_columns(table: HudiTable, name: str, columns: Sequence[str]) -> No
 
 @contextmanager
 def _rewritten(table: HudiTable) -> Iterator[dict[str, Any]]:
-    """The stored definitions, to be changed; they are written then. None are if there is no file."""
+    """The definitions as they are stored now, to be changed; they are written then.
+
+    There are none without a file.
+    """
     file = table.index_definitions_file
     if file is None:
         yield {}
         return
-    with _readable(file[0]):
-        document = json.loads(file[1])
+    path = file[0]
+    with _readable(path):
+        document = json.loads(table.storage.read(path))
         yield document["indexDefinitions"]
-    table.storage.write(file[0], json.dumps(document, indent=2).encode())
+    table.storage.write(path, json.dumps(document, indent=2).encode())
 
 
 @contextmanager

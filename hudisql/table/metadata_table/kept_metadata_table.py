@@ -34,6 +34,7 @@ from hudisql.table.metadata_table.metadata_table import (
     readable_metadata_table,
 )
 from hudisql.table.metadata_table.secondary_indexes import is_secondary, served_indexes
+from hudisql.table.metadata_table.statistics_types import known_types
 
 INDEXES: Final = (BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX)
 """The indexes that are kept, in the order of the table's property."""
@@ -106,7 +107,7 @@ def has_trusted_statistics(metadata: MetadataTable) -> bool:
         return True
     definition = read_index_definitions(metadata.table).get(COLUMN_STATS)
     types = None if definition is None else digest_of_types(metadata.table.schema, definition.columns)
-    return types is not None and types in _types_of_then(metadata, "")
+    return types is not None and types in known_types(metadata)
 
 
 def unkept_indexes(table: HudiTable) -> frozenset[str] | None:
@@ -191,15 +192,11 @@ def _keeps_statistics(metadata: MetadataTable, definition: IndexDefinition | Non
     if definition is None or (definition.version or FIRST_VERSION) != STATISTICS_VERSIONS[table.version]:
         return False
     types = digest_of_types(table.schema, definition.columns)
-    if types is None or types not in _types_of_then(metadata, types):
+    is_of_hudi = not metadata.own.properties.get(STATISTICS_OF_SOURCES)
+    if types is None or not (is_of_hudi or types in known_types(metadata)):
         return False
     named = (field for field in table.schema if field.name in definition.columns)
     return all(has_statistics_form(table, field.type) for field in named)
-
-
-def _types_of_then(metadata: MetadataTable, default: str) -> list[str]:
-    """The digests of the columns with statistics: when hudisql made them, and with columns added since."""
-    return (metadata.own.properties.get(STATISTICS_OF_SOURCES) or default).split(",")
 
 
 def _keeps_records(definition: IndexDefinition | None, *, is_old: bool) -> bool:

@@ -53,10 +53,9 @@ from hudisql.table.slicing.file_groups import FileGroupVersions, group_files
 from hudisql.table.slicing.latest_slice import latest_slice
 
 STATISTICS_OF_SOURCES: Final = "hudisql.statistics.of.sources"
-"""A property of the metadata tables that hudisql makes, with the types of their columns when it was made.
+"""A property of the metadata tables that hudisql makes, with the types of the columns with statistics.
 
-Commits that add columns append theirs, behind a comma. Their statistics of skeletons are those of the
-external files.
+Their statistics of skeletons are those of the external files.
 """
 STATISTICS_INSTANT: Final = "hudisql.statistics.instant"
 """A property of those of version 6: the instant at which the indexes were made.

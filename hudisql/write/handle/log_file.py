@@ -28,6 +28,7 @@ from hudisql.format.log_file.log_block import (
 from hudisql.format.log_file.log_block_content import encode_data_block, encode_delete_records
 from hudisql.format.paths.file_names import log_file_name
 from hudisql.format.schema import meta_columns
+from hudisql.format.schema.avro_schema import arrow_from_avro
 from hudisql.read.files.conform import batch_of, conform_array
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice, LogFile
@@ -140,3 +141,17 @@ def instants_of_blocks(storage: Storage, path: str) -> frozenset[str]:
         blocks = scan_log_blocks(source, path)
         found = frozenset(block.instant_time for block in blocks if isinstance(block, LogBlockHead))
     return found - {NO_INSTANT}
+
+
+def columns_of_blocks(storage: Storage, path: str) -> frozenset[str]:
+    """The names of the columns, in lower case, that the blocks of a log file have.
+
+    Raises CorruptTableError, NoSuchPathError, StorageError.
+    """
+    with storage.open_input(path) as source:
+        texts = {
+            block.header.get(HeaderKey.SCHEMA)
+            for block in scan_log_blocks(source, path)
+            if isinstance(block, LogBlockHead)
+        }
+    return frozenset(name.lower() for text in texts if text for name in arrow_from_avro(text).names)

@@ -14,21 +14,19 @@ import pyarrow as pa
 from hudisql.format.metadata_table.metadata_keys import key_parts
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, PARTITION_STATS, newest_records
 from hudisql.format.metadata_table.metadata_writing import ColumnRange, encode_range
-from hudisql.format.metadata_table.value_types import digest_of_types, value_kind
+from hudisql.format.metadata_table.value_types import value_kind
 from hudisql.format.schema.meta_columns import META_COLUMNS, RECORD_KEY
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.metadata_table.index_definitions import set_index_columns
 from hudisql.table.metadata_table.kept_metadata_table import has_first_form
-from hudisql.table.metadata_table.metadata_table import STATISTICS_OF_SOURCES, MetadataTable
+from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.statistics_columns import measured_fields
-from hudisql.table.properties.table_configuration import update_table_properties
 
 
 def added_columns(table: HudiTable, schema: pa.Schema, columns: Sequence[str]) -> tuple[pa.Field, ...]:
     """The columns of `schema` that the table does not have and that need statistics.
 
     Empty if `columns`, those with statistics, are not all that have them by default, as a writer may have
-    chosen.
+    chosen. Those of `columns` that the table lacks, as after another writer has dropped them, need them, too.
     """
     if table.timeline.layout.has_completion_times:
         by_default = {field.name for field in measured_fields(table, table.schema)}
@@ -39,7 +37,8 @@ def added_columns(table: HudiTable, schema: pa.Schema, columns: Sequence[str]) -
     if not by_default <= {*columns}:
         return ()
     known = {*META_COLUMNS, *table.schema.names}
-    return tuple(field for field in needed if field.name not in known)
+    listed = (each for each in schema if each.name in columns and each not in needed)
+    return tuple(field for field in (*needed, *listed) if field.name not in known)
 
 
 def nulls_of_files(metadata: MetadataTable, columns: Sequence[pa.Field]) -> dict[str, bytes]:
@@ -78,20 +77,6 @@ def _known_rows(metadata: MetadataTable, index: str) -> Iterator[tuple[str, str,
         for key, stored in zip(newest.keys.to_pylist(), newest.values.to_pylist(), strict=True):
             if not stored["isDeleted"]:
                 yield key.removeprefix(known), stored["fileName"], stored["valueCount"]
-
-
-def define_statistics(metadata: MetadataTable, columns: Sequence[str], schema: pa.Schema) -> None:
-    """Let the list of the columns with statistics be `columns`, before the table gets this schema.
-
-    With the present schema, too, the statistics stay those of hudisql.
-    Raises CorruptTableError, StorageError.
-    """
-    own, digest = metadata.own, digest_of_types(schema, columns)
-    present = own.properties.get(STATISTICS_OF_SOURCES)
-    if present and digest and digest not in present.split(","):
-        changes = {STATISTICS_OF_SOURCES: f"{present},{digest}"}
-        update_table_properties(own.storage, own.base_path, changes)
-    set_index_columns(metadata.table, COLUMN_STATS, columns)
 
 
 def _nulls(column: pa.Field, rows: int) -> ColumnRange:

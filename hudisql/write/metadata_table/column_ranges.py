@@ -33,6 +33,7 @@ from hudisql.read.merge.merge_mode import LogMergeConfig
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
+from hudisql.write.handle.log_file import columns_of_blocks
 
 _FIRST_THAT_TELLS_NAN: Final = (1, 10)
 """The version of parquet-mr; older ones and other libraries leave NaN out of the bounds."""
@@ -60,21 +61,54 @@ def measure_file(storage: Storage, file: MeasuredFile) -> list[ColumnRange]:
 
     Raises SourceChangedError if the external file is missing or another one, CorruptTableError, StorageError.
     """
-    column_ranges = {} if file.file_slice.base_file is None else _ranges_in_footers(storage, file)
+    footers = _read_footers(storage, file)
+    return _ranges(storage, file, footers)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureWithOthers:
+    """Gives the ranges of a file's columns, and the names of those that it has beside `known`.
+
+    The names are those of columns at the top level, in lower case.
+    """
+
+    known: frozenset[str]
+
+    def __call__(self, storage: Storage, file: MeasuredFile) -> tuple[list[ColumnRange], frozenset[str]]:
+        """Raises as `measure_file`."""
+        footers = _read_footers(storage, file)
+        names = {
+            footer.schema.column(at).path.split(".")[0].lower()
+            for footer in footers
+            for at in range(footer.num_columns)
+        }
+        for log_file in file.file_slice.log_files:
+            names |= columns_of_blocks(storage, log_file.path)
+        return _ranges(storage, file, footers), frozenset(names - self.known)
+
+
+def _read_footers(storage: Storage, file: MeasuredFile) -> Sequence[pq.FileMetaData]:
+    """The footers of the base file and of the external file; none of a log file."""
+    base_file, external = file.file_slice.base_file, file.file_slice.external_file
+    if base_file is None:
+        return ()
+    footer = read_footer(storage, base_file.path, base_file.length)
+    return (footer,) if external is None else (footer, read_footer(storage, external.path))
+
+
+def _ranges(storage: Storage, file: MeasuredFile, footers: Sequence[pq.FileMetaData]) -> list[ColumnRange]:
+    column_ranges = _ranges_in_footers(file, footers)
     unknown = [each for each in file.fields if each.name not in column_ranges]
     if unknown:
         column_ranges |= _ranges_of_rows(storage, file, unknown)
     return [column_ranges[each.name] for each in file.fields]
 
 
-def _ranges_in_footers(storage: Storage, file: MeasuredFile) -> dict[str, ColumnRange]:
+def _ranges_in_footers(file: MeasuredFile, footers: Sequence[pq.FileMetaData]) -> dict[str, ColumnRange]:
     """The ranges that the footers of the base file and the external file tell, by column."""
-    base_file, external = file.file_slice.base_file, file.file_slice.external_file
-    assert base_file is not None
-    if file.file_slice.columns is not None:
+    if not footers or file.file_slice.columns is not None:
         return {}
-    footer = read_footer(storage, base_file.path, base_file.length)
-    of_data = footer if external is None else read_footer(storage, external.path)
+    footer, of_data, external = footers[0], footers[-1], file.file_slice.external_file
     column_ranges = {}
     for each in file.fields:
         is_meta = each.name in META_COLUMNS

@@ -27,7 +27,7 @@ from hudisql.write.metadata_table.column_ranges import (
     measure_file,
     new_range,
 )
-from hudisql.write.metadata_table.measured_files import FilesToMeasure, measure
+from hudisql.write.metadata_table.measured_files import FilesToMeasure, measure_by
 
 _OF_PARTITION: Final = "__partition_stat__"
 _RAW_BYTES_PER_BYTE: Final = 2
@@ -47,7 +47,7 @@ def expression_records(
     SourceChangedError, CorruptTableError, StorageError.
     """
     of_column = {path: [replace(file, fields=(column,)) for file in found] for path, found in files.items()}
-    measured = measure(table, of_column, spark, console, _MeasureExpression(index))
+    measured = measure_by(_MeasureExpression(index), table, of_column, spark, console)
     records: dict[str, bytes] = {}
     parts = key_parts([index.column, _OF_PARTITION])
     for path, found in measured.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from hudisql.format.metadata_table.metadata_writing import ColumnRange
 from hudisql.spark.task_runner import SILENT, run_on_files
@@ -20,8 +20,7 @@ Measured = Mapping[str, Sequence[tuple[str, Sequence[ColumnRange]]]]
 """For each partition path the names of files, and the ranges of their columns."""
 FilesToMeasure = Mapping[str, Sequence[MeasuredFile]]
 """The files by partition path."""
-MeasureFile = Callable[[Storage, MeasuredFile], list[ColumnRange]]
-"""Gives the ranges of a file; tasks get it, too."""
+_Result = TypeVar("_Result")
 
 
 def measure(
@@ -29,18 +28,28 @@ def measure(
     files: FilesToMeasure,
     spark: Callable[[], Any] | None = None,
     console: Any = SILENT,
-    measure_each: MeasureFile = measure_file,
 ) -> Measured:
     """The ranges of the files' columns, read in threads, or in Spark tasks if there are many files.
 
-    `spark` is called for the session, `console` shows the progress, `measure_each` gives the ranges of one
-    file. Raises SourceChangedError, CorruptTableError, StorageError.
+    `spark` is called for the session, `console` shows the progress. Raises SourceChangedError,
+    CorruptTableError, StorageError.
     """
+    return measure_by(measure_file, table, files, spark, console)
+
+
+def measure_by(
+    measure_each: Callable[[Storage, MeasuredFile], _Result],
+    table: HudiTable,
+    files: FilesToMeasure,
+    spark: Callable[[], Any] | None = None,
+    console: Any = SILENT,
+) -> dict[str, list[tuple[str, _Result]]]:
+    """As `measure`, with what `measure_each` gives of a file, which tasks call, too."""
     every = [(path, file) for path, found in files.items() for file in found]
     if spark is None or len(every) <= _FEW_FILES:
-        ranges = read_large(lambda each: measure_each(table.storage, each[1]), every)
-        return _by_partition(every, ranges)
-    ranges = run_on_files(
+        results = read_large(lambda each: measure_each(table.storage, each[1]), every)
+        return _by_partition(every, results)
+    results = run_on_files(
         spark(),
         [file for _, file in every],
         partial(_measure_group, table.storage, measure_each),
@@ -48,18 +57,20 @@ def measure(
         label="Reading statistics",
         console=console,
     )
-    return _by_partition(every, ranges)
+    return _by_partition(every, results)
 
 
 def _measure_group(
-    storage: Storage, measure_each: MeasureFile, files: Iterable[MeasuredFile]
-) -> Iterator[list[ColumnRange]]:
+    storage: Storage, measure_each: Callable[[Storage, MeasuredFile], _Result], files: Iterable[MeasuredFile]
+) -> Iterator[_Result]:
     for file in files:
         yield measure_each(storage, file)
 
 
-def _by_partition(files: Sequence[tuple[str, MeasuredFile]], ranges: Sequence[list[ColumnRange]]) -> Measured:
-    measured: dict[str, list[tuple[str, Sequence[ColumnRange]]]] = defaultdict(list)
-    for (path, file), found in zip(files, ranges, strict=True):
+def _by_partition(
+    files: Sequence[tuple[str, MeasuredFile]], results: Sequence[_Result]
+) -> dict[str, list[tuple[str, _Result]]]:
+    measured: dict[str, list[tuple[str, _Result]]] = defaultdict(list)
+    for (path, file), found in zip(files, results, strict=True):
         measured[path].append((file.name, found))
     return measured

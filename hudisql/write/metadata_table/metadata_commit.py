@@ -7,7 +7,6 @@ lock. Readers ignore it while that action is pending.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,9 +15,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from hudisql.errors import CorruptTableError, UnsupportedTableError, WriteConflictError
+from hudisql.errors import CorruptTableError, StorageError, UnsupportedTableError, WriteConflictError
 from hudisql.format.hfile.hfile_cells import cells_of
-from hudisql.format.metadata_table.merged_ranges import mergeable_range, merged_ranges
 from hudisql.format.metadata_table.metadata_keys import (
     file_key_part,
     key_parts,
@@ -30,55 +28,38 @@ from hudisql.format.metadata_table.metadata_records import (
     COLUMN_STATS,
     FILES,
     NON_PARTITIONED,
-    PARTITION_STATS,
     RECORD_INDEX,
 )
 from hudisql.format.metadata_table.metadata_writing import (
-    ColumnRange,
     encode_file_list,
     encode_partition_list,
-    encode_range,
-    fits_first_form_values,
 )
-from hudisql.format.metadata_table.value_types import digest_of_types, is_measured
+from hudisql.format.metadata_table.value_types import digest_of_types
 from hudisql.format.paths.file_names import (
     is_log_file,
     parse_base_file_name,
-    parse_log_file_name,
 )
-from hudisql.format.schema.meta_columns import META_COLUMNS, META_SCHEMA
+from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.format.timeline.commit_metadata import INDEXED_COMMITS, NO_COMMIT, CommitMetadata, WriteStat
-from hudisql.read.merge.merge_mode import InstantRange, log_merge_config_of
-from hudisql.storage import join
-from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.expression_indexes import expression_indexes
 from hudisql.table.metadata_table.incomplete_groups import indexed_commits
 from hudisql.table.metadata_table.kept_metadata_table import (
     find_kept,
-    has_first_form,
     has_kept_indexes,
-    has_statistics_form,
 )
-from hudisql.table.metadata_table.metadata_table import MetadataTable, readable_metadata_table
+from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.secondary_indexes import is_secondary
 from hudisql.table.metadata_table.statistics_columns import statistics_columns
-from hudisql.table.partitions.listed_partitions import partition_of
 from hudisql.table.properties.table_configuration import (
     drop_indexes,
     forget_metadata_table,
     names_metadata_table,
 )
-from hudisql.write.metadata_table.added_columns import (
-    added_columns,
-    define_statistics,
-    nulls_of_files,
-    nulls_of_partitions,
-)
+from hudisql.write.metadata_table.added_columns import added_columns
 from hudisql.write.metadata_table.bloom_filters import bloom_filter_key, bloom_filter_records
-from hudisql.write.metadata_table.column_ranges import (
-    MeasuredFile,
-)
+from hudisql.write.metadata_table.commit_files import files_to_measure, name_of, slice_of_file
+from hudisql.write.metadata_table.commit_statistics import statistics_of_commit
 from hudisql.write.metadata_table.deleted_partitions import files_of_deleted_partitions
 from hudisql.write.metadata_table.deltacommit_files import (
     IndexUpdate,
@@ -89,13 +70,13 @@ from hudisql.write.metadata_table.expression_ranges import expression_keys, expr
 from hudisql.write.metadata_table.group_writes import group_writes
 from hudisql.write.metadata_table.key_changes import KeyChanges, index_changes, read_key_changes
 from hudisql.write.metadata_table.left_out_keys import read_left_out_keys
-from hudisql.write.metadata_table.measured_files import Measured, measure
 from hudisql.write.metadata_table.secondary_changes import (
     NO_SECONDARY_CHANGES,
     SecondaryChanges,
     read_secondary_changes,
     secondary_updates,
 )
+from hudisql.write.metadata_table.statistics_changes import define_statistics, settle_statistics
 
 # The record keys of a commit are held in memory until it completes, about 200 bytes each.
 _MOST_NEW_KEYS: Final = 50_000_000
@@ -118,15 +99,21 @@ class PreparedCommit:
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
 
-    def is_outdated(self, table: HudiTable, now: HudiTable) -> bool:
-        """True if commits since the table was opened may have changed where `stored` keys are."""
-        has_stored = self.keys is not None and len(self.keys.stored.keys) > 0
-        return has_stored and now.timeline.commits != table.timeline.commits
+    def of_now(
+        self, table: HudiTable, now: HudiTable, commit: CommitMetadata, instant_time: str
+    ) -> PreparedCommit | None:
+        """What the commit, prepared with `table`, changes `now`: itself unless others have committed since.
 
-    def without_stored(self) -> PreparedCommit:
-        """Without `stored` keys: the index does not get them."""
-        keys = None if self.keys is None else self.keys.with_stored(())
-        return replace(self, keys=keys, extra_metadata={})
+        They may have changed where `stored` keys are, which are left out then, and the columns: the commit
+        is prepared again then. Raises CorruptTableError, StorageError.
+        """
+        if now.timeline.commits == table.timeline.commits:
+            return self
+        if now.schema != table.schema:
+            return prepare_commit(now, commit, instant_time)
+        if self.keys is None or not len(self.keys.stored.keys):
+            return self
+        return replace(self, keys=self.keys.with_stored(()), extra_metadata={})
 
 
 DROPPED: Final = PreparedCommit(MappingProxyType({}))
@@ -145,26 +132,25 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
     written = {path: _named(stats) for path, stats in commit.partition_to_write_stats.items()}
     sizes = _sizes_by_path(commit)
     updates = {FILES: IndexUpdate(cells_of(file_records(sizes)))}
-    columns = statistics_columns(table, written)
-    if columns is not None and commit.schema:
+    columns, schema = statistics_columns(table, written), _schema_after(table, commit, instant_time)
+    if columns is not None:
         known = {*columns} & {*META_COLUMNS, *table.schema.names}
-        written_types = digest_of_types(table.schema_of(commit.schema), known)
-        if written_types != digest_of_types(table.schema, known):
+        has_other_types = digest_of_types(schema, known) != digest_of_types(table.schema, known)
+        if has_other_types or not {*table.schema.names} <= {*schema.names}:
             return DROPPED
-    updates |= _expressions_of_commit(table, commit, instant_time, written)
+    updates |= _expressions_of_commit(table, schema, instant_time, written)
     added: tuple[pa.Field, ...] = ()
     if columns is not None:
-        if commit.schema:
-            added = added_columns(table, table.schema_of(commit.schema), columns)
-            columns = tuple(dict.fromkeys([*columns, *(each.name for each in added)]))
-        updates |= _statistics_of_commit(table, commit, instant_time, written, columns, added)
+        added = added_columns(table, schema, columns)
+        columns = tuple(dict.fromkeys([*columns, *(each.name for each in added)]))
+        updates |= statistics_of_commit(table, schema, instant_time, written, columns, added)
     if BLOOM_FILTERS in indexes:
         filters = bloom_filter_records(table, sizes, instant_time)
         updates |= {} if filters is None else {BLOOM_FILTERS: IndexUpdate(filters)}
     keys, secondary, extra = None, NO_SECONDARY_CHANGES, dict[str, str]()
     if RECORD_INDEX in indexes and _new_rows(commit) <= _MOST_NEW_KEYS:
         slices = [
-            slice_of_file(table, path, _name(stat), stat.file_size_in_bytes)
+            slice_of_file(table, path, name_of(stat), stat.file_size_in_bytes)
             for path, stats in written.items()
             for stat in stats
         ]
@@ -180,67 +166,26 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
     return PreparedCommit(updates, keys, secondary, extra, columns or () if added else ())
 
 
-def _statistics_of_commit(
-    table: HudiTable,
-    commit: CommitMetadata,
-    instant_time: str,
-    written: Mapping[str, Sequence[WriteStat]],
-    columns: Sequence[str],
-    added: Sequence[pa.Field],
-) -> IndexUpdates:
-    """The updates of both indexes of statistics; none if `column_stats` cannot have those of this commit."""
-    if not all(has_statistics_form(table, column.type) for column in added):
-        return {}
-    fields = _measured_fields(table, commit, columns)
-    files = {
-        path: [_measured(table, path, stat, fields, instant_time) for stat in stats]
-        for path, stats in written.items()
-    }
-    measured = measure(table, files)
-    if has_first_form(table) and not fit_first_form(measured):
-        return {}
-    with_partitions = PARTITION_STATS in table.properties.metadata_partitions
-    metadata = readable_metadata_table(table) if added else None
-    if added and metadata is None:
-        return {}
-    others = nulls_of_partitions(metadata, added) if metadata and with_partitions else {}
-    updates = statistics_updates(
-        measured, others, with_partitions=with_partitions, in_first_form=has_first_form(table)
-    )
-    if metadata is not None:
-        nulls = cells_of(nulls_of_files(metadata, added))
-        updates[COLUMN_STATS] = IndexUpdate(updates[COLUMN_STATS].records.with_others(nulls))
-    return updates
+def _schema_after(table: HudiTable, commit: CommitMetadata, instant_time: str) -> pa.Schema:
+    """The table's schema once the commit is completed: a compaction may be older than its last change."""
+    is_older = any(each.timestamp > instant_time for each in table.timeline.commits)
+    return table.schema if is_older else table.schema_of(commit.schema)
 
 
 def _expressions_of_commit(
-    table: HudiTable, commit: CommitMetadata, instant_time: str, written: Mapping[str, Sequence[WriteStat]]
+    table: HudiTable, schema: pa.Schema, instant_time: str, written: Mapping[str, Sequence[WriteStat]]
 ) -> IndexUpdates:
     """The updates of the expression indexes; none of one whose column gets another type or is dropped."""
     indexes = expression_indexes(table)
     if not indexes:
         return {}
-    files = {
-        path: [_measured(table, path, stat, (), instant_time) for stat in stats]
-        for path, stats in written.items()
-    }
-    schema = table.schema_of(commit.schema)
+    files = files_to_measure(table, written, (), instant_time)
     columns = {name: table.schema.field(index.column) for name, index in indexes.items()}
     return {
         name: IndexUpdate(cells_of(expression_records(table, indexes[name], column, files)))
         for name, column in columns.items()
         if column.name in schema.names and schema.field(column.name).type == column.type
     }
-
-
-def fit_first_form(measured: Measured) -> bool:
-    """False if a range has a bound that indexes of version V1 cannot hold."""
-    return all(
-        fits_first_form_values(column_range)
-        for files in measured.values()
-        for _, ranges in files
-        for column_range in ranges
-    )
 
 
 def _new_rows(commit: CommitMetadata) -> int:
@@ -306,9 +251,22 @@ def write_commit(
     if gone:
         updates[FILES] = IndexUpdate(cells_of(file_records(_sizes_by_path(commit), deleted=gone)))
     if prepared.columns and COLUMN_STATS in updates and now.timeline.layout.has_completion_times:
-        define_statistics(metadata, prepared.columns, now.schema_of(commit.schema))
+        define_statistics(metadata, prepared.columns, now.schema_of(commit.schema), instant_time)
     write_deltacommit(metadata, instant_time, updates)
     return not dropped
+
+
+def settle_commit(table: HudiTable, prepared: PreparedCommit) -> None:
+    """End what `write_commit` has begun of a commit that adds columns, once it is completed.
+
+    If it fails the next write does it.
+    """
+    if not prepared.columns:
+        return
+    with suppress(CorruptTableError, StorageError):
+        metadata = find_kept(table.reopened())
+        if metadata is not None:
+            settle_statistics(metadata)
 
 
 def _record_updates(metadata: MetadataTable, keys: KeyChanges | None, instant_time: str) -> IndexUpdates:
@@ -373,14 +331,9 @@ def _sizes_by_path(commit: CommitMetadata) -> dict[str, dict[str, int]]:
 
 def _sizes(stats: Collection[WriteStat]) -> dict[str, int]:
     """The bytes of the files by name, change logs included."""
-    sizes = {_name(stat): stat.file_size_in_bytes for stat in stats}
+    sizes = {name_of(stat): stat.file_size_in_bytes for stat in stats}
     logs = {path: size for stat in stats for path, size in (stat.cdc_stats or {}).items()}
     return sizes | {path.rpartition("/")[2]: size for path, size in logs.items()}
-
-
-def _name(stat: WriteStat) -> str:
-    assert stat.path is not None  # of `_named`
-    return stat.path.rpartition("/")[2]
 
 
 def _key(path: str) -> str:
@@ -397,85 +350,3 @@ def file_records(
         if found
     }
     return {ALL_PARTITIONS: encode_partition_list([_key(path) for path in sizes]), **records}
-
-
-def _measured_fields(
-    table: HudiTable, commit: CommitMetadata, columns: Sequence[str]
-) -> tuple[pa.Field, ...]:
-    """The columns of the index as this commit writes them."""
-    schema = table.schema_of(commit.schema)
-    types = {each.name: each for each in (*META_SCHEMA, *schema)}
-    found = [types[name] for name in columns if name in types]
-    return tuple(each for each in found if is_measured(each.type))
-
-
-def _measured(
-    table: HudiTable, path: str, stat: WriteStat, fields: tuple[pa.Field, ...], instant_time: str
-) -> MeasuredFile:
-    file_slice = slice_of_file(table, path, _name(stat), stat.file_size_in_bytes)
-    config = None
-    if file_slice.base_file is None:
-        only = InstantRange(frozenset(), None, only=frozenset({instant_time}))
-        config = replace(log_merge_config_of(table), instant_range=only)
-    return MeasuredFile(
-        _name(stat), file_slice, fields, partition_values(table, path), log_merge_config=config
-    )
-
-
-def partition_values(table: HudiTable, path: str) -> dict[str, object]:
-    """The values of the partition columns that the path gives."""
-    values = partition_of(table, path).values
-    return {
-        partition_column.name: value
-        for partition_column, value in zip(table.partition_columns, values, strict=True)
-    }
-
-
-def slice_of_file(table: HudiTable, path: str, name: str, length: int) -> FileSlice:
-    """A slice of one base file or log file alone."""
-    whole = join(table.base_path, path, name)
-    base = parse_base_file_name(name)
-    if base is not None:
-        file = BaseFile(whole, length, base.file_id, base.write_token, base.instant_time)
-        return FileSlice(path, base.file_id, base.instant_time, file)
-    log = parse_log_file_name(name)
-    assert log is not None  # a commit writes base files and log files
-    log_file = LogFile(whole, length, log.file_id, log.base_instant_time, log.version, log.write_token or "")
-    computed_meta = table.computed_meta
-    return FileSlice(path, log.file_id, log.base_instant_time, None, (log_file,), computed_meta=computed_meta)
-
-
-def statistics_updates(
-    measured: Measured,
-    others: Mapping[str, Sequence[ColumnRange]] = MappingProxyType({}),
-    *,
-    with_partitions: bool,
-    in_first_form: bool = False,
-) -> dict[str, IndexUpdate]:
-    """The records of both indexes of statistics, in the form of version V1 or V2.
-
-    `others` are ranges of other files by partition path.
-    """
-    of_files: dict[str, bytes] = {}
-    of_partitions: dict[str, bytes] = {}
-    names = {each.column for found in measured.values() for _, ranges in found for each in ranges}
-    columns = key_parts(sorted(names | {each.column for ranges in others.values() for each in ranges}))
-    for path in {**measured, **others}:
-        partition = partition_key_part(path)
-        by_column: dict[str, list[ColumnRange]] = defaultdict(list)
-        for other in others.get(path, ()):
-            by_column[other.column].append(other)
-        for name, ranges in measured.get(path, ()):
-            file = file_key_part(name)
-            for column_range in ranges:
-                key = f"{columns[column_range.column]}{partition}{file}"
-                of_files[key] = encode_range(column_range, name, in_first_form=in_first_form)
-                by_column[column_range.column].append(column_range)
-        for column, ranges in by_column.items():
-            key = f"{columns[column]}{partition}"
-            merged = mergeable_range(merged_ranges(ranges))
-            of_partitions[key] = encode_range(merged, path, of_partition=True, in_first_form=in_first_form)
-    updates = {COLUMN_STATS: IndexUpdate(cells_of(of_files))}
-    if with_partitions:
-        updates[PARTITION_STATS] = IndexUpdate(cells_of(of_partitions))
-    return updates

@@ -42,6 +42,7 @@ from hudisql.write.metadata_table.deltacommit_files import (
     next_time,
     write_base_file,
 )
+from hudisql.write.metadata_table.statistics_changes import settle_statistics
 from hudisql.write.metadata_table.unkept_metadata_table import drop_unless_kept
 
 LEAST_DELTA_COMMITS = 10
@@ -127,6 +128,7 @@ def keep_or_drop(table: HudiTable) -> tuple[MetadataTable | None, bool]:
     if metadata is None:
         return None, drop_unless_kept(table)
     record_statistics(table, are_right=COLUMN_STATS in metadata.indexes)
+    settle_statistics(metadata)
     if (instant_time := metadata.unrecorded_index) is not None:
         storage, base_path = metadata.own.storage, metadata.own.base_path
         update_table_properties(storage, base_path, {STATISTICS_INSTANT: instant_time})

@@ -8,6 +8,7 @@ and then at all later writes; here the metadata table is dropped.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from hudisql.errors import CorruptTableError, NoSuchPathError, UnsupportedTableError
 from hudisql.format.hfile.hfile_cells import cells_of
@@ -30,6 +31,7 @@ from hudisql.write.handle.log_file import instants_of_blocks
 from hudisql.write.metadata_table.deltacommit_files import IndexUpdate, has_instant, undo, write_deltacommit
 from hudisql.write.metadata_table.metadata_commit import file_records
 from hudisql.write.metadata_table.metadata_compaction import keep_or_drop
+from hudisql.write.metadata_table.statistics_changes import expect_rollback, settle_statistics
 
 
 def prepare_rollback(table: HudiTable, instant_time: str) -> bool:
@@ -61,12 +63,24 @@ def forget_unless_undone(table: HudiTable, instant_time: str) -> None:
     """
     if not names_metadata_table(table):
         return
+    try:
+        is_kept = _keep_what_can_be_undone(table, instant_time)
+    except CorruptTableError:
+        is_kept = False
+    if not is_kept:
+        forget_metadata_table(table)
+
+
+def _keep_what_can_be_undone(table: HudiTable, instant_time: str) -> bool:
+    """False if the metadata table cannot be kept; its indexes that cannot are dropped."""
     metadata = readable_metadata_table(table)
     since = None if metadata is None else _indexes_made_since(metadata, instant_time)
-    if since is None:
-        forget_metadata_table(table)
-    elif since:
+    if metadata is None or since is None:
+        return False
+    if since:
         drop_indexes(table, since)
+    expect_rollback(metadata, instant_time)
+    return True
 
 
 def undo_deltacommit(table: HudiTable, instant_time: str) -> None:
@@ -86,10 +100,20 @@ def undo_deltacommit(table: HudiTable, instant_time: str) -> None:
 def write_rollback(table: HudiTable, instant_time: str, log_files: Mapping[str, Mapping[str, int]]) -> None:
     """List the log files with rollback blocks in a kept metadata table, before the rollback completes.
 
-    `log_files` are their bytes by partition path and URI. Raises StorageError.
+    `table` is as it was before the rollback, whose commit is gone by now, `log_files` are their bytes by
+    partition path and URI. A metadata table that cannot list them is dropped. Raises StorageError.
     """
-    metadata = find_kept(table) if log_files else None
+    if not names_metadata_table(table):
+        return
+    table = table.reopened()
+    metadata = find_kept(table)
     if metadata is None:
+        if log_files and names_metadata_table(table):
+            forget_metadata_table(table)
+        return
+    with suppress(CorruptTableError):
+        settle_statistics(metadata)
+    if not log_files:
         return
     sizes = {
         path: {uri.rpartition("/")[2]: size for uri, size in files.items()}

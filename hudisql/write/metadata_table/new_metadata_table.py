@@ -7,8 +7,9 @@ killed process has left.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -26,7 +27,7 @@ from hudisql.format.metadata_table.metadata_records import (
 )
 from hudisql.format.metadata_table.value_types import digest_of_types
 from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file_name
-from hudisql.format.schema.meta_columns import META_SCHEMA, RECORD_KEY
+from hudisql.format.schema.meta_columns import META_COLUMNS, META_SCHEMA, RECORD_KEY
 from hudisql.format.table_properties import (
     INDEX_DEFINITIONS_PATH,
     METADATA_PARTITIONS,
@@ -59,6 +60,7 @@ from hudisql.table.metadata_table.kept_metadata_table import (
 )
 from hudisql.table.metadata_table.metadata_table import STATISTICS_INSTANT, STATISTICS_OF_SOURCES
 from hudisql.table.metadata_table.statistics_columns import measured_fields
+from hudisql.table.metadata_table.statistics_types import OTHER_COLUMNS
 from hudisql.table.partitions.listed_partitions import list_partition_paths
 from hudisql.table.properties.table_configuration import (
     check_nothing_begun,
@@ -67,16 +69,13 @@ from hudisql.table.properties.table_configuration import (
     update_table_properties,
 )
 from hudisql.table.properties.timeline_clock import now_on_timeline
-from hudisql.write.metadata_table.column_ranges import MeasuredFile
+from hudisql.write.metadata_table.column_ranges import MeasuredFile, MeasureWithOthers
+from hudisql.write.metadata_table.commit_files import partition_values
+from hudisql.write.metadata_table.commit_statistics import fit_first_form, statistics_updates
 from hudisql.write.metadata_table.deltacommit_files import commit_content
 from hudisql.write.metadata_table.expression_index_files import records_to_index
-from hudisql.write.metadata_table.measured_files import Measured, measure
-from hudisql.write.metadata_table.metadata_commit import (
-    file_records,
-    fit_first_form,
-    partition_values,
-    statistics_updates,
-)
+from hudisql.write.metadata_table.measured_files import Measured, measure, measure_by
+from hudisql.write.metadata_table.metadata_commit import file_records
 from hudisql.write.metadata_table.new_index_files import (
     first_instant,
     has_old_layout,
@@ -155,7 +154,10 @@ def create_metadata_table(
     sizes = _listed_files(table)
     updates: dict[str, EncodedCells] = {FILES: cells_of(file_records(sizes))}
     fields = measured_fields(table, table.schema)
-    measured = measure(table, _measured_files(table, fields), spark, console) if fields else {}
+    measured: Measured = {}
+    others: frozenset[str] = frozenset()
+    if fields:
+        measured, others = _measure_with_others(table, fields, spark, console)
     if has_old_layout(table) and not fit_first_form(measured):
         fields = ()
     if fields:
@@ -191,13 +193,24 @@ def create_metadata_table(
     definitions = [definition for definition in (*secondary, *expressions) if definition.name in stats]
     names = tuple(field.name for field in fields)
     definitions = [*_definitions(table, stats, names, by_partition=by_partition), *definitions]
-    written = _write(table, stats, names, definitions)
+    written = _write(table, stats, names, definitions, others)
     files = sum(map(len, sizes.values()))
     statistics = len(updates[COLUMN_STATS]) if fields else 0
     return NewMetadataTable(tuple(sorted(stats)), files, statistics, written, refusal)
 
 
 _KEY: Final = (META_SCHEMA.field(RECORD_KEY),)
+
+
+def _measure_with_others(
+    table: HudiTable, fields: tuple[pa.Field, ...], spark: Callable[[], Any] | None, console: Any
+) -> tuple[Measured, frozenset[str]]:
+    """The ranges of all files' columns, and the other columns that files have beside those of the table."""
+    known = frozenset(name.lower() for name in (*META_COLUMNS, *table.schema.names))
+    files = _measured_files(table, fields)
+    found = measure_by(MeasureWithOthers(known), table, files, spark, console)
+    measured = {path: [(name, ranges) for name, (ranges, _) in of_path] for path, of_path in found.items()}
+    return measured, frozenset().union(*(others for each in found.values() for _, (_, others) in each))
 
 
 def _check_served(table: HudiTable) -> None:
@@ -294,6 +307,7 @@ def _write(
     stats: Mapping[str, tuple[WriteStat, ...]],
     columns: tuple[str, ...],
     definitions: Sequence[IndexDefinition],
+    others: Collection[str],
 ) -> int:
     """Write the properties and the first instant of the metadata table whose files are there, then name it in
     the table's properties.
@@ -306,6 +320,7 @@ def _write(
         storage.make_directories(join(base_path, METADATA_DIRECTORY, directory))
     storage.make_directories(layout.timeline_directory(base_path))
     properties = _properties(table, columns, instant_time)
+    properties[OTHER_COLUMNS] = json.dumps(sorted(others))
     if RECORD_INDEX in stats:
         properties[INDEXED_COMMITS] = indexed_commits(table.timeline).render()
     storage.write(join(base_path, PROPERTIES_FILE), render_table_properties(properties, now))

@@ -37,7 +37,12 @@ from hudisql.table.properties.table_configuration import (
     record_statistics,
     reopened_with_entries,
 )
-from hudisql.write.metadata_table.metadata_commit import PreparedCommit, prepare_commit, write_commit
+from hudisql.write.metadata_table.metadata_commit import (
+    PreparedCommit,
+    prepare_commit,
+    settle_commit,
+    write_commit,
+)
 from hudisql.write.metadata_table.metadata_compaction import prepare_metadata_table
 from hudisql.write.transaction.commit_annotations import annotated, record_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
@@ -217,9 +222,9 @@ def publish_commit(
         if commit.heartbeat is not None:
             commit.heartbeat.check()
         held.check()
-        if prepared is not None and prepared.is_outdated(table, now):
-            prepared = prepared.without_stored()
-            noted = annotated(metadata, prepared)
+        current = None if prepared is None else prepared.of_now(table, now, metadata, commit.instant_time)
+        if current is not prepared:
+            prepared, noted = current, annotated(metadata, current)
             content = files.commit_content(noted)
         save_schema_version(now, metadata, commit.instant_time)
         is_kept = write_commit(now, metadata, commit.instant_time, prepared)
@@ -230,6 +235,8 @@ def publish_commit(
         if not is_kept:
             # Dropping the metadata table, or an index, changes the properties.
             left = None
+        elif prepared is not None:
+            settle_commit(table, prepared)
         if left is not None:
             left = replace(left, listing=listing_after_commit(table, left, completed, metadata))
         if after_completion is None:
