@@ -21,8 +21,8 @@ from hudisql.table.metadata_table.kept_metadata_table import has_first_form, has
 from hudisql.table.metadata_table.metadata_table import readable_metadata_table
 from hudisql.table.metadata_table.statistics_types import may_be_in_files
 from hudisql.write.metadata_table.added_columns import nulls_of_files, nulls_of_partitions
-from hudisql.write.metadata_table.commit_files import files_to_measure
 from hudisql.write.metadata_table.deltacommit_files import IndexUpdate, IndexUpdates
+from hudisql.write.metadata_table.files_of_commit import files_to_measure
 from hudisql.write.metadata_table.measured_files import Measured, measure
 
 

@@ -58,7 +58,6 @@ from hudisql.table.properties.table_configuration import (
 )
 from hudisql.write.metadata_table.added_columns import added_columns
 from hudisql.write.metadata_table.bloom_filters import bloom_filter_key, bloom_filter_records
-from hudisql.write.metadata_table.commit_files import files_to_measure, name_of, slice_of_file
 from hudisql.write.metadata_table.commit_statistics import statistics_of_commit
 from hudisql.write.metadata_table.deleted_partitions import files_of_deleted_partitions
 from hudisql.write.metadata_table.deltacommit_files import (
@@ -67,6 +66,7 @@ from hudisql.write.metadata_table.deltacommit_files import (
     write_deltacommit,
 )
 from hudisql.write.metadata_table.expression_ranges import expression_keys, expression_records
+from hudisql.write.metadata_table.files_of_commit import files_to_measure, name_of, slice_of_file
 from hudisql.write.metadata_table.group_writes import group_writes
 from hudisql.write.metadata_table.key_changes import KeyChanges, index_changes, read_key_changes
 from hudisql.write.metadata_table.left_out_keys import read_left_out_keys

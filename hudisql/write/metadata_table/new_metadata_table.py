@@ -70,10 +70,10 @@ from hudisql.table.properties.table_configuration import (
 )
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.write.metadata_table.column_ranges import MeasuredFile, MeasureWithOthers
-from hudisql.write.metadata_table.commit_files import partition_values
 from hudisql.write.metadata_table.commit_statistics import fit_first_form, statistics_updates
 from hudisql.write.metadata_table.deltacommit_files import commit_content
 from hudisql.write.metadata_table.expression_index_files import records_to_index
+from hudisql.write.metadata_table.files_of_commit import partition_values
 from hudisql.write.metadata_table.measured_files import Measured, measure, measure_by
 from hudisql.write.metadata_table.metadata_commit import file_records
 from hudisql.write.metadata_table.new_index_files import (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,28 @@ import pytest
 from hudisql.format.metadata_table.column_statistics import column_statistics
 from hudisql.format.metadata_table.metadata_keys import key_parts
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, PARTITION_STATS
+from hudisql.format.schema.meta_columns import RECORD_KEY
+from hudisql.services.compaction import compaction_action
+from hudisql.services.compaction.compaction_action import (
+    CompactionOptions,
+    run_compaction,
+    schedule_compaction,
+)
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
-from hudisql.table.metadata_table.index_definitions import set_index_columns
-from hudisql.table.metadata_table.kept_metadata_table import has_trusted_statistics
+from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.metadata_table.index_definitions import read_index_definitions, set_index_columns
+from hudisql.table.metadata_table.kept_metadata_table import find_kept, has_trusted_statistics
+from hudisql.table.metadata_table.metadata_table import STATISTICS_OF_SOURCES
 from hudisql.table.metadata_table.statistics_columns import MAX_COLUMNS, statistics_columns
+from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.metadata_table import metadata_commit, metadata_compaction, metadata_rollback
 from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
+from hudisql.write.transaction.commit import publish_commit
+from hudisql.write.transaction.concurrency import SINGLE_WRITER
+from hudisql.write.transaction.failed_writes import roll_back_failed_writes
 from hudisql.write.transaction.schema_change import commit_schema
+from tests.fault_injection import run_and_kill
 from tests.opened import open_at, open_kept
 from tests.write.crashed_commits import commit_a_file
 from tests.write.metadata_table.test_kept_metadata_table import assert_kept
@@ -54,13 +70,13 @@ def test_an_added_column_has_statistics_of_all_files(
     assert_kept(path)
     metadata = open_kept(path)
     assert has_trusted_statistics(metadata)
-    found = [
-        statistics
-        for statistics in column_statistics(metadata.read_records(COLUMN_STATS))
-        if statistics.column_name == "added"
-    ]
-    assert len(found) >= len(load_file_slices(open_at(path)))
-    assert all(statistics.nulls == statistics.values for statistics in found)
+    every = list(column_statistics(metadata.read_records(COLUMN_STATS)))
+    found = [statistics for statistics in every if statistics.column_name == "added"]
+    rows = {each.file_name: each.values for each in every if each.column_name == RECORD_KEY}
+    slices = load_file_slices(open_at(path))
+    live = [file for each in slices for file in (each.base_file, *each.log_files) if file and file.length]
+    assert {file.path.rpartition("/")[2] for file in live} <= {each.file_name for each in found}
+    assert all(each.nulls == each.values == rows[each.file_name] for each in found)
     if PARTITION_STATS not in metadata.indexes:
         return
     (part,) = key_parts(["added"]).values()
@@ -73,6 +89,121 @@ def test_an_added_column_has_statistics_of_all_files(
     partitions = {each.partition_path for each in load_file_slices(open_at(path))}
     assert {stored["fileName"] for stored in of_added} == partitions
     assert all(stored["nullCount"] > 0 and stored["maxValue"] is None for stored in of_added)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cow_bootstrap_meta",
+        "mor_bootstrap_meta",
+        "v8_mor_avro_logs_deletes",
+        "v9_cow_upsert_delete",
+        "v9_cow_bootstrap_meta",
+    ],
+)
+def test_the_statistics_of_a_column_that_files_have_are_not_made_up(
+    golden: Callable[[str], Any], tmp_path: Path, name: str
+) -> None:
+    path = _table(golden, name, tmp_path)
+    before = open_at(path).schema
+    commit_schema(open_at(path), pa.schema([each for each in before if each.name != "fare"]))
+    assert open_at(path).properties.metadata_partitions == ()
+    create_metadata_table(open_at(path))
+    _add(path, "other")
+    assert "other" in (statistics_columns(open_at(path), ()) or ())
+    commit_schema(open_at(path), open_at(path).schema.append(before.field("fare").with_name("FARE")))
+    assert statistics_columns(open_at(path), ()) is None
+    assert open_kept(path).indexes == ("files",)
+
+
+@pytest.mark.parametrize("name", ["v6_mor_mdt_logs", "v9_cow_mdt_compacted"])
+def test_what_files_have_beside_the_columns_of_hudis_statistics_is_unknown(
+    golden: Callable[[str], Any], tmp_path: Path, name: str
+) -> None:
+    path = str(shutil.copytree(golden(name).table, tmp_path / "table"))
+    assert COLUMN_STATS in open_kept(path).indexes
+    _add(path, "added")
+    assert not {COLUMN_STATS, PARTITION_STATS} & {*open_kept(path).indexes}
+
+
+def _killed_adding(path: str) -> str:
+    """Kill a process that adds a column before its commit completes; returns the commit's instant time."""
+    before = {each.timestamp for each in open_at(path).timeline.instants}
+    for step in range(80):
+        copied = str(shutil.copytree(path, f"{path}_{step}"))
+        assert run_and_kill(copied, partial(_add_at, copied), step)
+        if "added" in (statistics_columns(open_at(copied), ()) or ()):
+            shutil.rmtree(path)
+            shutil.move(copied, path)
+            (killed,) = {each.timestamp for each in open_at(path).timeline.pending} - before
+            return killed
+        shutil.rmtree(copied)
+    raise AssertionError("the list of the columns with statistics never had the new one")
+
+
+def _add_at(path: str, storage: Storage) -> None:
+    _add_to(open_table(storage, path))
+
+
+def _add_to(table: HudiTable) -> None:
+    commit_schema(table, table.schema.append(pa.field("added", pa.int64())))
+
+
+@pytest.mark.parametrize("is_rolled_back_by_hudi", [False, True])
+def test_a_commit_that_was_killed_says_nothing_of_the_columns_of_others(
+    golden: Callable[[str], Any], tmp_path: Path, is_rolled_back_by_hudi: bool
+) -> None:
+    path = _table(golden, "v9_cow_upsert_delete", tmp_path)
+    types = open_kept(path).own.properties.get(STATISTICS_OF_SOURCES)
+    _killed_adding(path)
+    assert "@" in (open_kept(path).own.properties.get(STATISTICS_OF_SOURCES) or "")
+    if is_rolled_back_by_hudi:
+        # It does not know hudisql's property, nor does it change the list.
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(metadata_rollback, "settle_statistics", lambda _: None)
+            assert roll_back_failed_writes(open_at(path))
+    else:
+        assert roll_back_failed_writes(open_at(path))
+        assert "added" not in (statistics_columns(open_at(path), ()) or ())
+        assert open_kept(path).own.properties.get(STATISTICS_OF_SOURCES) == types
+        assert_kept(path)
+    # The other writer adds a column of this name, of which only its own files have statistics.
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(metadata_commit, "added_columns", lambda *_: ())
+        patched.setattr(metadata_compaction, "settle_statistics", lambda _: None)
+        _add_to(open_at(path))
+    set_index_columns(open_at(path), COLUMN_STATS, [*(statistics_columns(open_at(path), ()) or ()), "added"])
+    assert find_kept(open_at(path)) is None
+    commit_a_file(Storage(), path)
+    assert open_kept(path).indexes == ("files",)
+
+
+def test_a_compaction_beside_a_commit_that_adds_a_column_has_its_statistics(
+    golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _table(golden, "v9_mor_avro_logs_deletes", tmp_path)
+    planned = schedule_compaction(open_at(path), CompactionOptions(max_delta_commits=1), SINGLE_WRITER)
+    assert planned is not None
+
+    def add_first(*given: Any) -> object:
+        _add(path, "added")
+        return publish_commit(*given)
+
+    monkeypatch.setattr(compaction_action, "publish_commit", add_first)
+    run_compaction(None, open_at(path), planned.timestamp, WriteOptions())
+    assert "added" in (statistics_columns(open_at(path), ()) or ())
+    assert_kept(path)
+
+
+def test_a_commit_that_adds_a_column_may_drop_an_index(
+    golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table"))
+    create_metadata_table(open_at(path), with_record_index=True)
+    monkeypatch.setattr(metadata_commit, "_MOST_NEW_KEYS", -1)
+    _add(path, "added")
+    assert {*read_index_definitions(open_at(path))} == {COLUMN_STATS}
+    assert_kept(path)
 
 
 def test_columns_beyond_those_that_hudi_measures_have_none(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,18 @@ from hudisql.table.files.listing_comparison import compare_listings
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
-from hudisql.write.metadata_table import metadata_compaction
+from hudisql.write.metadata_table import metadata_compaction, metadata_rollback
 from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
+from hudisql.write.transaction import instant_rollback
 from hudisql.write.transaction.failed_writes import roll_back_failed_writes
+from hudisql.write.transaction.instant_rollback import roll_back_instant
+from hudisql.write.transaction.rollback_files import InstantFiles, find_files
 from tests.fault_injection import run_and_kill
 from tests.opened import open_at, open_kept
 from tests.oracle.comparison import our_rows
 from tests.soak import parameters
 from tests.write.metadata_table.test_kept_metadata_table import (
+    _add_a_column,
     _clean,
     _commit,
     _compact,
@@ -35,6 +40,9 @@ UNDONE: dict[str, tuple[str, Callable[[HudiTable], object]]] = {
     "commit": ("v9_cow_upsert_delete", _commit),
     "overwrite": ("v9_cow_upsert_delete", _overwrite),
     "compaction": ("v9_mor_avro_logs_deletes", _compact),
+    "added column": ("v9_cow_upsert_delete", _add_a_column),
+    "added column of version 8": ("v8_mor_avro_logs_deletes", _add_a_column),
+    "added column of version 6": ("mor_bootstrap_meta", _add_a_column),
     "commit of version 8": ("v8_mor_avro_logs_deletes", _commit),
     "commit of version 6": ("v6_mor_mdt_logs", _commit),
     "overwrite of version 6": ("v6_mor_mdt_logs", _overwrite),
@@ -84,7 +92,7 @@ def _latest(path: str) -> str:
             *((action, False) for action in UNDONE),
             *((action, True) for action in ("overwrite", "compaction")),
         ],
-        in_ci=[("overwrite", True), ("overwrite of version 6", False)],
+        in_ci=[("overwrite", True), ("overwrite of version 6", False), ("added column", False)],
     ),
 )
 def test_a_killed_rollback_of_a_commit_keeps_the_metadata_table(
@@ -196,6 +204,31 @@ def test_a_commit_before_the_metadata_table_is_rolled_back_without_it(
     assert open_at(path).properties.metadata_partitions == ()
 
 
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_log_file_with_a_rollback_block_is_listed(
+    golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_kept: bool
+) -> None:
+    """Commits of version 6 may have written to one log file; the block that ends one is in another."""
+    path = _copied(golden, "v6_mor_mdt_logs", tmp_path / "table")
+    (shared, *_) = sorted(map(str, Path(path).glob("dt=*/.*.log.*")))
+    _commit(open_at(path))
+    undone, rows = _latest(path), _rows(path)
+
+    def find_with_shared(*given: Any, **options: Any) -> InstantFiles:
+        return replace(find_files(*given, **options), shared=frozenset({shared}))
+
+    monkeypatch.setattr(instant_rollback, "find_files", find_with_shared)
+    if not is_kept:
+        monkeypatch.setattr(metadata_rollback, "find_kept", lambda _: None)
+        roll_back_instant(open_at(path), open_at(path).timeline.commits[-1], undoes_completed=True)
+        assert open_at(path).properties.metadata_partitions == ()
+        return
+    roll_back_commit(open_at(path), undone)
+    assert len(list(Path(shared).parent.glob(".*.log.*_1-0-1"))) == 1
+    assert len(_rows(path)) < len(rows)
+    assert [found for found in compare_listings(open_kept(path)) if found.differs] == []
+
+
 STATEMENTS = (
     "INSERT INTO {t} VALUES (50, 'new', 2, 'p0'), (51, 'new', 2, 'x/y=%')",
     "UPDATE {t} SET label = 'new', dt = 'p1' WHERE id IN (2, 3)",
@@ -243,5 +276,5 @@ def test_all_indexes_are_kept(session: Any, tmp_path: Path, table_type: str, is_
         assert open_kept(path).indexes == indexes, statement
         assert _rows(path) == rows, statement
         assert _records(path) == records, statement
-        assert [found for found in compare_listings(open_kept(path)) if found.differs] == []
+        assert_kept(path)
     session.sql(f"DROP TABLE {name}")
