@@ -136,6 +136,28 @@ def encode_range(
     return _encode({"type": kind, "ColumnStatsMetadata": stored})
 
 
+class RangeOfFiles:
+    """Gives the record of `column_stats`, as `encode_range` does, of files that all have the same range."""
+
+    def __init__(self, found: ColumnRange, *, in_first_form: bool = False) -> None:
+        self._found, self._in_first_form = found, in_first_form
+        self._parts: dict[int, tuple[bytes, bytes]] = {}
+
+    def encode(self, name: str) -> bytes:
+        """The record of the file `name`."""
+        text = name.encode()
+        parts = self._parts.get(len(text))
+        if parts is None:
+            # Avro's form of a text begins with its length: names of one length have the same place.
+            one, other = (
+                encode_range(self._found, letter * len(text), in_first_form=self._in_first_form)
+                for letter in "ab"
+            )
+            at = next((at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a != b), len(one))
+            parts = self._parts[len(text)] = (one[:at], one[at + len(text) :])
+        return b"".join((parts[0], text, parts[1]))
+
+
 def _wrapped(wrapper: str, value: Any) -> Any:
     return None if value is None else (f"{_MODEL}.{wrapper}", {"value": value})
 

@@ -142,6 +142,7 @@ def _warn_of_dropped_indexes(
     if left and dropped:
         context.console.warning(
             f"{entry.full_name}: the commit dropped {', '.join(dropped)} of its metadata table: hudisql does "
-            "not keep it, rows share a record key, or keys are too many or too long (CALL "
-            "create_metadata_table makes it again; see docs/changing-rows.md)"
+            "not keep it, rows share a record key, keys are too many or too long, or files may have a column "
+            "of the name of an added one (CALL create_metadata_table makes it again; see "
+            "docs/changing-rows.md)"
         )

@@ -8,12 +8,13 @@ adds all of its own next write.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 import pyarrow as pa
 
 from hudisql.format.metadata_table.metadata_keys import key_parts
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, PARTITION_STATS, newest_records
-from hudisql.format.metadata_table.metadata_writing import ColumnRange, encode_range
+from hudisql.format.metadata_table.metadata_writing import ColumnRange, RangeOfFiles
 from hudisql.format.metadata_table.value_types import value_kind
 from hudisql.format.schema.meta_columns import META_COLUMNS, RECORD_KEY
 from hudisql.table.hudi_table import HudiTable
@@ -48,8 +49,13 @@ def nulls_of_files(metadata: MetadataTable, columns: Sequence[pa.Field]) -> dict
     """
     parts = key_parts([column.name for column in columns])
     in_first_form = has_first_form(metadata.table)
+
+    @cache
+    def nulls(column: pa.Field, rows: int) -> RangeOfFiles:
+        return RangeOfFiles(_nulls(column, rows), in_first_form=in_first_form)
+
     return {
-        f"{parts[column.name]}{place}": encode_range(_nulls(column, rows), name, in_first_form=in_first_form)
+        f"{parts[column.name]}{place}": nulls(column, rows).encode(name)
         for place, name, rows in _known_rows(metadata, COLUMN_STATS)
         for column in columns
     }
