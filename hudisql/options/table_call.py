@@ -203,8 +203,8 @@ class TableCall:
             name = table.base_path if self.entry is None else self.entry.full_name
             what = f"{dropped} of its metadata table" if left else f"its metadata table ({dropped})"
             self.context.console.warning(
-                f"{name}: {what} is dropped, since it cannot be rolled back, or hudisql does not keep it; CALL "
-                "create_metadata_table and CREATE INDEX make indexes again"
+                f"{name}: {what} is dropped, since it cannot be rolled back, or hudisql does not keep it; "
+                "CALL create_metadata_table and CREATE INDEX make indexes again"
             )
 
     def _warn_of_failed(self, error: Exception) -> None:

@@ -157,6 +157,7 @@ def _prepare_table(
     # One listing in place of a request for each directory of `.hoodie`, most of which are missing.
     table, entries = reopened_with_entries(opened)
     check_not_restored(table, table.timeline)
+    had_metadata_table = names_metadata_table(table)
     if roll_back_failed_writes(table, concurrency):
         table = table.reopened()
     _check_no_conflict(opened, table.timeline, changed, concurrency)
@@ -168,10 +169,9 @@ def _prepare_table(
     if METADATA_TABLE_NAME not in entries and not names_metadata_table(table):
         record_statistics(table, are_right=False)
         return table, False
-    if not _prepare_metadata_table(table, concurrency):
-        return table, False
-    table = table.reopened()
-    return table, not names_metadata_table(table)
+    if _prepare_metadata_table(table, concurrency):
+        had_metadata_table, table = True, table.reopened()
+    return table, had_metadata_table and not names_metadata_table(table)
 
 
 def _prepare_metadata_table(table: HudiTable, concurrency: Concurrency) -> bool:

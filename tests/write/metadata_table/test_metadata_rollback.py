@@ -11,14 +11,18 @@ from typing import Any
 import pytest
 
 from hudisql.format.metadata_table.metadata_records import FILES
+from hudisql.format.timeline.instant import ROLLBACK
+from hudisql.services.rollback import rollback_action
 from hudisql.services.rollback.rollback_action import roll_back_commit
 from hudisql.table.files.listing_comparison import compare_listings
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.write.metadata_table import metadata_compaction, metadata_rollback
+from hudisql.write.metadata_table.deltacommit_files import has_instant
 from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
 from hudisql.write.transaction import instant_rollback
+from hudisql.write.transaction.commit import begin_commit
 from hudisql.write.transaction.failed_writes import roll_back_failed_writes
 from hudisql.write.transaction.instant_rollback import roll_back_instant
 from hudisql.write.transaction.rollback_files import InstantFiles, find_files
@@ -185,11 +189,30 @@ def test_a_commit_that_was_compacted_is_rolled_back_without_the_metadata_table(
     assert _rows(path) == rows
     # As Apache Hudi leaves it.
     path = str(shutil.copytree(original, tmp_path / "left"))
-    killed = run_and_kill(path, lambda storage: roll_back_commit(open_table(storage, path), undone), 10)
-    assert killed
+    monkeypatch.setattr(rollback_action, "prepare_rollback", lambda *_: False)
+    assert run_and_kill(path, lambda storage: roll_back_commit(open_table(storage, path), undone), 3)
+    assert [each.action for each in open_at(path).timeline.pending] == [ROLLBACK]
+    assert open_at(path).properties.metadata_partitions
     assert roll_back_failed_writes(open_at(path))
     assert open_at(path).properties.metadata_partitions == ()
     assert _rows(path) == rows
+
+
+def test_a_commit_names_the_metadata_table_that_a_failed_write_has_ended(
+    golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = _copied(golden, "v9_cow_upsert_delete", tmp_path / "original")
+    path = str(tmp_path / "table")
+    for step in range(MOST_STEPS):
+        shutil.copytree(original, path)
+        assert run_and_kill(path, lambda storage: _commit(open_table(storage, path)), step)
+        (*_, failed) = open_at(path).timeline.pending or (None,)
+        shutil.rmtree(Path(path, ".hoodie/.heartbeat"), ignore_errors=True)
+        if failed is not None and has_instant(open_kept(path), failed.timestamp):
+            break
+        shutil.rmtree(path)
+    monkeypatch.setattr(metadata_rollback, "undo", lambda *_: False)
+    assert begin_commit(open_at(path), "INSERT").dropped_metadata_table
 
 
 @pytest.mark.parametrize("name", ["v9_cow_upsert_delete", "v6_mor_mdt_logs"])
