@@ -172,7 +172,9 @@ class RandomLife(RuleBasedStateMachine):
 
     # Changes of rows
 
+    # A rollback that the statement completes may bring rows back, which are then in partitions of their own.
     @step(chosen=ids, day=days, number=numbers, on_driver=booleans)
+    @precondition(lambda self: not self.table.unsettled)
     def insert(self, chosen: set[int], day: str, number: int, on_driver: bool) -> str:
         return self.change(self.statements.insert(chosen, day, number), on_driver)
 
@@ -193,6 +195,7 @@ class RandomLife(RuleBasedStateMachine):
         return self.change(self.statements.merge(chosen, deleted, day, number), on_driver)
 
     @step(chosen=ids, day=days, number=numbers, on_driver=booleans)
+    @precondition(lambda self: not self.table.unsettled)
     def overwrite_partition(self, chosen: set[int], day: str, number: int, on_driver: bool) -> str:
         return self.change(self.statements.overwrite_partition(chosen, day, number), on_driver)
 
