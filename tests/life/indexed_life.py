@@ -14,6 +14,7 @@ from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.metadata_table.incomplete_groups import incomplete_groups
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.write.transaction.markers import marked_files
+from hudisql.write.transaction.uncommitted_files import instants_of_log_file
 from tests.life.machine import RandomLife
 from tests.life.model import Values
 from tests.life.steps import DONE, REFUSED, failing, step
@@ -89,6 +90,14 @@ def check_indexes(table: LivingTable) -> tuple[str, ...]:
         path.rpartition("/")[2]
         for instant in metadata.table.timeline.pending
         for path in marked_files(metadata.table.storage, metadata.table.base_path, instant.timestamp)
+    }
+    # Those of a commit that is being rolled back have no markers.
+    begun |= {
+        path.rpartition("/")[2]
+        for found in slices
+        for path in (log_file.path for log_file in found.log_files)
+        if instants_of_log_file(metadata.table.storage, path)
+        <= {instant.timestamp for instant in metadata.table.timeline.pending}
     }
     live = {file.path.rpartition("/")[2] for file in files}
     # Hudi 0.15 lists the log file of a write that it rolled back with one byte.

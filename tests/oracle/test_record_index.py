@@ -174,6 +174,34 @@ def test_hudi_goes_on_with_the_index_that_hudisql_made_of_a_bootstrapped_table(
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_hudisql_goes_on_without_the_index_that_hudis_writer_drops(
+    session: Any, oracle_120: HudiOracle, table_type: str, tmp_path: Path
+) -> None:
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    shape = replace(SHAPE, table_type=table_type, name=f"dropped_{table_type[:5].lower()}")
+    given = {**shape.write_options(), **WITH_INDEX, "hoodie.table.name": shape.name}
+    by_index = {"hoodie.metadata.record.index.enable": "true", "hoodie.index.type": "RECORD_INDEX"}
+    made = bootstrap_shape(session, shape, tmp_path, table_version="9", indexes="record_index")
+    name = f"oracle.{shape.name}"
+    table = TableWithRecordIndex(oracle_120, session, name, made.path, shape, {**given, **by_index})
+    table.theirs(10, 40)
+    without = {**given, "hoodie.metadata.record.index.enable": "false", "hoodie.index.type": "BLOOM"}
+    oracle_120.upsert(noted_rows(shape, 30, 50, "theirs"), table.path, without)
+    assert RECORD_INDEX not in open_kept(table.path).indexes
+    for statement in OURS:
+        session.sql(statement.replace("{t}", name))
+        assert RECORD_INDEX not in open_kept(table.path).indexes
+        table.check_reads()
+    # An index of each partition does not find the rows that were moved.
+    oracle_120.upsert(noted_rows(shape, 34, 60, "theirs"), table.path, without)
+    table.check_reads()
+    table.ours("CREATE INDEX record_index ON {t} (id)")
+    table.theirs(0, 130)
+    table.ours(OURS[0])
+
+
+@pytest.mark.soak
 def test_indexes_are_created_and_dropped_by_both(
     session: Any, oracle_120: HudiOracle, tmp_path: Path
 ) -> None:

@@ -92,7 +92,9 @@ def _rewritten(table: HudiTable) -> Iterator[dict[str, Any]]:
     with _readable(path):
         document = json.loads(table.storage.read(path))
         yield document["indexDefinitions"]
-    table.storage.write(path, json.dumps(document, indent=2).encode())
+    content = json.dumps(document, indent=2).encode()
+    table.storage.write(path, content)
+    vars(table)["index_definitions_file"] = (path, content)  # that of its cached property
 
 
 @contextmanager

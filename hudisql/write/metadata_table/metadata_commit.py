@@ -256,12 +256,12 @@ def write_commit(
     return not dropped
 
 
-def settle_commit(table: HudiTable, prepared: PreparedCommit) -> None:
+def settle_commit(table: HudiTable, prepared: PreparedCommit | None) -> None:
     """End what `write_commit` has begun of a commit that adds columns, once it is completed.
 
     If it fails the next write does it.
     """
-    if not prepared.columns:
+    if prepared is None or not prepared.columns:
         return
     with suppress(CorruptTableError, StorageError):
         metadata = find_kept(table.reopened())

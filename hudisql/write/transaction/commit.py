@@ -235,8 +235,7 @@ def publish_commit(
         if not is_kept:
             # Dropping the metadata table, or an index, changes the properties.
             left = None
-        elif prepared is not None:
-            settle_commit(table, prepared)
+        settle_commit(table, prepared)
         if left is not None:
             left = replace(left, listing=listing_after_commit(table, left, completed, metadata))
         if after_completion is None:

@@ -178,10 +178,13 @@ def test_a_commit_that_was_killed_says_nothing_of_the_columns_of_others(
     assert open_kept(path).indexes == ("files",)
 
 
+@pytest.mark.parametrize(
+    "name", ["mor_upsert_only_updates", "v8_mor_avro_logs_deletes", "v9_mor_avro_logs_deletes"]
+)
 def test_a_compaction_beside_a_commit_that_adds_a_column_has_its_statistics(
-    golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    path = _table(golden, "v9_mor_avro_logs_deletes", tmp_path)
+    path = _table(golden, name, tmp_path)
     planned = schedule_compaction(open_at(path), CompactionOptions(max_delta_commits=1), SINGLE_WRITER)
     assert planned is not None
 
