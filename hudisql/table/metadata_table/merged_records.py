@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from io import BytesIO
-from itertools import chain, takewhile
+from itertools import takewhile
 from typing import Final
 
 import numpy as np
@@ -18,11 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudisql.errors import UnsupportedTableError
-from hudisql.format.hfile.hfile import HFileReader
 from hudisql.format.hfile.hfile_cells import EncodedCells, cells_of, read_cells
 from hudisql.format.keys.key_table import KeyTable
-from hudisql.format.log_file.log_block import BlockType
-from hudisql.format.log_file.log_block_content import decode_delete_records
 from hudisql.format.metadata_table.merged_ranges import mergeable_range, merged_ranges
 from hudisql.format.metadata_table.metadata_records import (
     COLUMN_STATS,
@@ -41,7 +37,6 @@ from hudisql.format.metadata_table.metadata_writing import (
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.metadata_table.expression_indexes import is_expression
 from hudisql.table.metadata_table.metadata_table import MetadataTable
-from hudisql.table.slicing.committed_blocks import committed_blocks
 
 
 def read_merged_records(metadata: MetadataTable, index: str) -> MetadataRecords:
@@ -83,24 +78,16 @@ def read_record_layers(metadata: MetadataTable, file_slice: FileSlice) -> list[R
 
     Raises CorruptTableError, StorageError.
     """
-    storage, layers = metadata.own.storage, []
-    contents: list[tuple[str, bytes]] = []
-    if file_slice.base_file is not None:
-        contents.append((file_slice.base_file.path, storage.read(file_slice.base_file.path)))
-    blocks = committed_blocks(storage, file_slice.log_files, metadata.counts)
-    for path, content, kind in chain(
-        ((path, content, BlockType.HFILE_DATA) for path, content in contents),
-        ((log_file.path, bytes(block.content), block.block_type) for log_file, block in blocks),
-    ):
-        if kind is BlockType.DELETE:
-            deleted = decode_delete_records(content).record_keys
-            layers.append(RecordLayer(deleted.cast(pa.large_string()), None))
-            continue
-        if kind is not BlockType.HFILE_DATA:
-            return None
-        reader = HFileReader(BytesIO(content), len(content), path)
-        cells = read_cells(reader)
-        layers.append(RecordLayer(cells.keys, in_own_schema(reader, cells.values)))
+    layers = []
+    try:
+        for _, layer in metadata.open_layers(file_slice, at_once=True):
+            if isinstance(layer, pa.Array):
+                layers.append(RecordLayer(layer.cast(pa.large_string()), None))
+            else:
+                cells = read_cells(layer)
+                layers.append(RecordLayer(cells.keys, in_own_schema(layer, cells.values)))
+    except UnsupportedTableError:
+        return None
     return layers
 
 

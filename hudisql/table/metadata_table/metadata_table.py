@@ -314,23 +314,27 @@ class MetadataTable:
             for name, layer in self.open_layers(file_slice)
         ]
 
-    def open_layers(self, file_slice: FileSlice) -> Iterator[tuple[str, HFileReader | pa.Array]]:
+    def open_layers(
+        self, file_slice: FileSlice, *, at_once: bool = False
+    ) -> Iterator[tuple[str, HFileReader | pa.Array]]:
         """The base file of a file group of an index, and the blocks of its log files, the oldest first.
 
         Each with the path of its file; a block is an HFile, too, or an array of deleted keys. A base file is
-        open until the next one is asked for. Raises UnsupportedTableError for other blocks,
-        CorruptTableError, StorageError.
+        open until the next one is asked for, or read `at_once`. Raises UnsupportedTableError for other
+        blocks, CorruptTableError, StorageError.
         """
         storage, base_file = self.own.storage, file_slice.base_file
-        if base_file is not None:
+        if base_file is not None and at_once:
+            content = storage.read(base_file.path)
+            yield base_file.path, HFileReader(BytesIO(content), len(content), base_file.path)
+        elif base_file is not None:
             with storage.open_input(base_file.path, base_file.length) as source:
                 yield base_file.path, HFileReader(source, base_file.length, base_file.path)
         for log_file, block in committed_blocks(storage, file_slice.log_files, self.counts):
             if block.block_type is BlockType.DELETE:
                 yield log_file.path, decode_delete_records(block.content).record_keys
             elif block.block_type is BlockType.HFILE_DATA:
-                content = block.content
-                yield log_file.path, HFileReader(BytesIO(content), len(content), log_file.path)
+                yield log_file.path, HFileReader(BytesIO(block.content), len(block.content), log_file.path)
             else:
                 raise UnsupportedTableError(
                     f"cannot read the log file {log_file.path} of a metadata table: it has a block of the "
