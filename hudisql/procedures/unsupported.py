@@ -20,7 +20,6 @@ UNSUPPORTED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "INSERT INTO table SELECT … FROM parquet.`/path`",
         ),
         "init_metadata_table": _METADATA_TABLE,
-        "show_metadata_column_stats_overlap": _METADATA_TABLE,
         "set_audit_lock": _AUDIT,
         "show_audit_lock_status": _AUDIT,
         "validate_audit_lock": _AUDIT,

@@ -61,6 +61,32 @@ STATISTICS = (
 
 
 @pytest.mark.soak
+def test_overlaps_of_ranges_are_those_of_hudi(session: Any, oracle_120: HudiOracle, tmp_path: Path) -> None:
+    """Of a table without partitions: of others Hudi gives nothing."""
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    name, call = "oracle.overlaps", "CALL show_metadata_column_stats_overlap(table => 'oracle.overlaps')"
+    options = {
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.index.column.stats.enable": "true",
+        "hoodie.write.table.version": "9",
+        "hoodie.parquet.small.file.limit": "0",
+        "hoodie.spark.sql.insert.into.operation": "insert",
+    }
+    with oracle_120.settings(options):
+        oracle_120.sql(
+            f"CREATE TABLE {name} (id STRING, n INT, price DECIMAL(10,2), label STRING) USING hudi "
+            f"LOCATION '{tmp_path / 't'}' TBLPROPERTIES (primaryKey = 'id')"
+        )
+        for number, values in enumerate(([1, 100], [10, 90], [20, 80], [30, 70], [30, 31], [200, 300])):
+            rows = ", ".join(f"('k{number}{n}', {n}, {n}.25, 'l{n}')" for n in values)
+            oracle_120.sql(f"INSERT INTO {name} VALUES {rows}")
+        theirs = oracle_120.sql(call).to_pylist()
+    known = {row["Field name"]: row for row in session.sql(call).arrow().to_pylist()}
+    assert {row["Field name"] for row in theirs} >= {"n", "price", "label"}
+    assert [known[row["Field name"]] for row in theirs] == theirs
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
 @pytest.mark.parametrize(("hudi", "version"), [("oracle_015", 6), ("oracle_120", 9)])
 def test_a_metadata_table_is_shown_as_hudi_shows_it_after_each_action(

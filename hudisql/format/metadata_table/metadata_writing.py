@@ -148,13 +148,12 @@ class RangeOfFiles:
         text = name.encode()
         parts = self._parts.get(len(text))
         if parts is None:
+            encoded = encode_range(self._found, name, in_first_form=self._in_first_form)
             # Avro's form of a text begins with its length: names of one length have the same place.
-            one, other = (
-                encode_range(self._found, letter * len(text), in_first_form=self._in_first_form)
-                for letter in "ab"
-            )
-            at = next((at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a != b), len(one))
-            parts = self._parts[len(text)] = (one[:at], one[at + len(text) :])
+            at = encoded.find(text)
+            if at == encoded.rfind(text):
+                self._parts[len(text)] = (encoded[:at], encoded[at + len(text) :])
+            return encoded
         return b"".join((parts[0], text, parts[1]))
 
 

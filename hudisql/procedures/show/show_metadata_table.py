@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hudisql.context import Context
+    from hudisql.format.metadata_table.column_statistics import ColumnStatistics
     from hudisql.format.metadata_table.listed_files import ListedFiles
     from hudisql.table.hudi_table import HudiTable
     from hudisql.table.metadata_table.metadata_table import MetadataTable
@@ -45,7 +46,7 @@ class MetadataTableFilesArguments(TableArguments):
 
 @dataclass(frozen=True, kw_only=True)
 class MetadataTableColumnStatsArguments(TableArguments):
-    """The parameters of `show_metadata_table_column_stats`."""
+    """The parameters of `show_metadata_table_column_stats` and `show_metadata_column_stats_overlap`."""
 
     partition: str = parameter("", help="only files of this partition")
     targetColumns: str = parameter("", help="only these columns, separated by commas")  # noqa: N815
@@ -157,6 +158,28 @@ def show_metadata_table_column_stats(
     Raises NoSuchTableError, InvalidArgumentError for a partition that is not listed, for an unknown column
     and if the metadata table has no index `column_stats`, CorruptTableError, StorageError.
     """
+    types = {each.name: each.type for each in find_table(context, arguments.table, arguments.path).schema}
+    rows = []
+    for _, statistic in statistics_of_base_files(context, arguments):
+        least, greatest = (
+            _as_text(value, types.get(statistic.column_name))
+            for value in (statistic.least, statistic.greatest)
+        )
+        rows.append(
+            MetadataTableColumnStatRow(
+                statistic.file_name, statistic.column_name, least, greatest, statistic.nulls
+            )
+        )
+    return filter_rows(context, rows, MetadataTableColumnStatRow, arguments.filter)
+
+
+def statistics_of_base_files(
+    context: Context, arguments: MetadataTableColumnStatsArguments
+) -> list[tuple[str, ColumnStatistics]]:
+    """The statistics of the latest base files with the paths of their partitions, sorted by file and column.
+
+    Raises as `show_metadata_table_column_stats`.
+    """
     from hudisql.format.metadata_table.column_statistics import column_statistics
     from hudisql.format.metadata_table.metadata_records import COLUMN_STATS
     from hudisql.table.files.snapshot import load_file_slices
@@ -174,35 +197,21 @@ def show_metadata_table_column_stats(
         _listed_files(metadata, path)
         partitions = partitions_at(table, [path])
     slices = load_file_slices(table, partitions)
-    names = {
-        file_slice.base_file.path.rpartition("/")[2]
+    paths = {
+        file_slice.base_file.path.rpartition("/")[2]: file_slice.partition_path
         for file_slice in slices
         if file_slice.base_file is not None
     }
     columns = {*split_names(arguments.targetColumns)}
     stored = list(column_statistics(metadata.read_records(COLUMN_STATS)))
     _check_columns(table, columns, {statistic.column_name for statistic in stored})
-    statistics = sorted(
-        (
-            statistic
-            for statistic in stored
-            if statistic.file_name in names and (not columns or statistic.column_name in columns)
-        ),
-        key=lambda statistic: (statistic.file_name, statistic.column_name),
+    chosen = (
+        statistic
+        for statistic in stored
+        if statistic.file_name in paths and (not columns or statistic.column_name in columns)
     )
-    types = {field.name: field.type for field in table.schema}
-    rows = []
-    for statistic in statistics:
-        least, greatest = (
-            _as_text(value, types.get(statistic.column_name))
-            for value in (statistic.least, statistic.greatest)
-        )
-        rows.append(
-            MetadataTableColumnStatRow(
-                statistic.file_name, statistic.column_name, least, greatest, statistic.nulls
-            )
-        )
-    return filter_rows(context, rows, MetadataTableColumnStatRow, arguments.filter)
+    ordered = sorted(chosen, key=lambda statistic: (statistic.file_name, statistic.column_name))
+    return [(paths[statistic.file_name], statistic) for statistic in ordered]
 
 
 @procedure("Shows the indexes in the table's metadata table, as SHOW INDEXES does.")

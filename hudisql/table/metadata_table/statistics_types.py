@@ -8,10 +8,12 @@ columns completes, or is rolled back, there are two, and that with these columns
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Final
 
 import pyarrow as pa
 
+from hudisql.format.metadata_table.metadata_keys import key_parts
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS
 from hudisql.format.metadata_table.value_types import digest_of_types
 from hudisql.format.schema.meta_columns import META_COLUMNS
@@ -55,9 +57,17 @@ def types_of(metadata: MetadataTable, schema: pa.Schema) -> str | None:
     return digest_of_types(schema, columns_in_schema(metadata, schema))
 
 
-def may_be_in_files(metadata: MetadataTable, name: str) -> bool:
-    """False if no file that hudisql has measured has a column of this name beside those of the table."""
+def may_be_in_files(metadata: MetadataTable, names: Collection[str]) -> bool:
+    """False if no file has a column of one of these names, which the table lacks.
+
+    Neither had one when hudisql made the statistics, nor has another writer measured one since. Raises
+    CorruptTableError, StorageError.
+    """
     noted = metadata.own.properties.get(OTHER_COLUMNS)
     if noted is None or not metadata.has_statistics_of_sources:
         return True
-    return name.lower() in json.loads(noted)
+    if any(json.dumps(name.lower()) in noted for name in names):
+        return True
+    parts = key_parts([*names])
+    layers = metadata.read_layers(COLUMN_STATS, [*parts.values()])
+    return any(len(layer.keys) for of_group in layers for layer in of_group)

@@ -8,7 +8,8 @@ adds all of its own next write.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import lru_cache
+from typing import Final
 
 import pyarrow as pa
 
@@ -22,12 +23,15 @@ from hudisql.table.metadata_table.kept_metadata_table import has_first_form
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.statistics_columns import measured_fields
 
+_MOST_COUNTS: Final = 1024
+"""Files and columns with other numbers of rows are encoded one by one."""
+
 
 def added_columns(table: HudiTable, schema: pa.Schema, columns: Sequence[str]) -> tuple[pa.Field, ...]:
     """The columns of `schema` that the table does not have and that need statistics.
 
-    Empty if `columns`, those with statistics, are not all that have them by default, as a writer may have
-    chosen. Those of `columns` that the table lacks, as after another writer has dropped them, need them, too.
+    None do if `columns`, those with statistics, are not all that have them by default, as a writer may have
+    chosen, but for those of `columns` that the table lacks, as after another writer has dropped them.
     """
     if table.timeline.layout.has_completion_times:
         by_default = {field.name for field in measured_fields(table, table.schema)}
@@ -36,7 +40,7 @@ def added_columns(table: HudiTable, schema: pa.Schema, columns: Sequence[str]) -
         by_default = {RECORD_KEY, *(each.name for each in table.schema if not pa.types.is_nested(each.type))}
         needed = tuple(each for each in schema if not pa.types.is_nested(each.type))
     if not by_default <= {*columns}:
-        return ()
+        needed = ()
     known = {*META_COLUMNS, *table.schema.names}
     listed = (each for each in schema if each.name in columns and each not in needed)
     return tuple(field for field in (*needed, *listed) if field.name not in known)
@@ -50,7 +54,7 @@ def nulls_of_files(metadata: MetadataTable, columns: Sequence[pa.Field]) -> dict
     parts = key_parts([column.name for column in columns])
     in_first_form = has_first_form(metadata.table)
 
-    @cache
+    @lru_cache(maxsize=_MOST_COUNTS)
     def nulls(column: pa.Field, rows: int) -> RangeOfFiles:
         return RangeOfFiles(_nulls(column, rows), in_first_form=in_first_form)
 

@@ -38,7 +38,7 @@ def statistics_of_commit(
     if not all(has_statistics_form(table, column.type) for column in added):
         return {}
     metadata = readable_metadata_table(table) if added else None
-    if added and (metadata is None or any(may_be_in_files(metadata, each.name) for each in added)):
+    if added and (metadata is None or may_be_in_files(metadata, [each.name for each in added])):
         return {}
     fields = _measured_fields(schema, columns)
     measured = measure(table, files_to_measure(table, written, fields, instant_time))

@@ -15,7 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from hudisql.errors import CorruptTableError, StorageError, UnsupportedTableError, WriteConflictError
+from hudisql.errors import CorruptTableError, HudisqlError, UnsupportedTableError, WriteConflictError
 from hudisql.format.hfile.hfile_cells import cells_of
 from hudisql.format.metadata_table.metadata_keys import (
     file_key_part,
@@ -104,12 +104,13 @@ class PreparedCommit:
     ) -> PreparedCommit | None:
         """What the commit, prepared with `table`, changes `now`: itself unless others have committed since.
 
-        They may have changed where `stored` keys are, which are left out then, and the columns: the commit
-        is prepared again then. Raises CorruptTableError, StorageError.
+        They may have changed where `stored` keys are, which are left out then. The commit is prepared again
+        if they have changed the columns, or written files that lack those that it adds. Raises
+        CorruptTableError, StorageError.
         """
         if now.timeline.commits == table.timeline.commits:
             return self
-        if now.schema != table.schema:
+        if self.columns or now.schema != table.schema:
             return prepare_commit(now, commit, instant_time)
         if self.keys is None or not len(self.keys.stored.keys):
             return self
@@ -263,7 +264,7 @@ def settle_commit(table: HudiTable, prepared: PreparedCommit | None) -> None:
     """
     if prepared is None or not prepared.columns:
         return
-    with suppress(CorruptTableError, StorageError):
+    with suppress(HudisqlError):
         metadata = find_kept(table.reopened())
         if metadata is not None:
             settle_statistics(metadata)

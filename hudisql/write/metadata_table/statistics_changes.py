@@ -64,8 +64,10 @@ def settle_statistics(metadata: MetadataTable) -> None:
     The list of the columns with statistics loses those that the table lacks. Nothing is done if the types
     are not known: the next write drops such statistics. Raises CorruptTableError, StorageError.
     """
+    if are_types_settled(metadata):
+        return
     schema = metadata.table.schema
-    if are_types_settled(metadata) or (types := types_of(metadata, schema)) not in known_types(metadata):
+    if (types := types_of(metadata, schema)) not in known_types(metadata):
         return
     set_index_columns(metadata.table, COLUMN_STATS, columns_in_schema(metadata, schema))
     changes = {STATISTICS_OF_SOURCES: types}

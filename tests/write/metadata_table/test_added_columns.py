@@ -24,14 +24,22 @@ from hudisql.services.compaction.compaction_action import (
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.metadata_table import kept_metadata_table
 from hudisql.table.metadata_table.index_definitions import read_index_definitions, set_index_columns
 from hudisql.table.metadata_table.kept_metadata_table import find_kept, has_trusted_statistics
-from hudisql.table.metadata_table.metadata_table import STATISTICS_OF_SOURCES
+from hudisql.table.metadata_table.metadata_table import (
+    STATISTICS_OF_SOURCES,
+    MetadataTable,
+    open_metadata_table,
+)
 from hudisql.table.metadata_table.statistics_columns import MAX_COLUMNS, statistics_columns
+from hudisql.table.metadata_table.statistics_types import may_be_in_files
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.metadata_table import metadata_commit, metadata_compaction, metadata_rollback
+from hudisql.write.metadata_table.metadata_commit import PreparedCommit
 from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
-from hudisql.write.transaction.commit import publish_commit
+from hudisql.write.transaction import commit, schema_change
+from hudisql.write.transaction.commit import complete_commit, publish_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from hudisql.write.transaction.failed_writes import roll_back_failed_writes
 from hudisql.write.transaction.schema_change import commit_schema
@@ -126,17 +134,15 @@ def test_what_files_have_beside_the_columns_of_hudis_statistics_is_unknown(
     assert not {COLUMN_STATS, PARTITION_STATS} & {*open_kept(path).indexes}
 
 
-def _killed_adding(path: str) -> str:
-    """Kill a process that adds a column before its commit completes; returns the commit's instant time."""
-    before = {each.timestamp for each in open_at(path).timeline.instants}
+def _kill_adding(path: str) -> None:
+    """Kill a process that adds a column before its commit completes."""
     for step in range(80):
         copied = str(shutil.copytree(path, f"{path}_{step}"))
         assert run_and_kill(copied, partial(_add_at, copied), step)
         if "added" in (statistics_columns(open_at(copied), ()) or ()):
             shutil.rmtree(path)
             shutil.move(copied, path)
-            (killed,) = {each.timestamp for each in open_at(path).timeline.pending} - before
-            return killed
+            return
         shutil.rmtree(copied)
     raise AssertionError("the list of the columns with statistics never had the new one")
 
@@ -155,7 +161,7 @@ def test_a_commit_that_was_killed_says_nothing_of_the_columns_of_others(
 ) -> None:
     path = _table(golden, "v9_cow_upsert_delete", tmp_path)
     types = open_kept(path).own.properties.get(STATISTICS_OF_SOURCES)
-    _killed_adding(path)
+    _kill_adding(path)
     assert "@" in (open_kept(path).own.properties.get(STATISTICS_OF_SOURCES) or "")
     if is_rolled_back_by_hudi:
         # It does not know hudisql's property, nor does it change the list.
@@ -196,6 +202,63 @@ def test_a_compaction_beside_a_commit_that_adds_a_column_has_its_statistics(
     run_compaction(None, open_at(path), planned.timestamp, WriteOptions())
     assert "added" in (statistics_columns(open_at(path), ()) or ())
     assert_kept(path)
+
+
+@pytest.mark.parametrize(
+    "name", ["mor_upsert_only_updates", "v8_mor_avro_logs_deletes", "v9_mor_avro_logs_deletes"]
+)
+def test_a_commit_that_adds_a_column_has_statistics_of_what_was_compacted_beside_it(
+    golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path = _table(golden, name, tmp_path)
+    planned = schedule_compaction(open_at(path), CompactionOptions(max_delta_commits=1), SINGLE_WRITER)
+    assert planned is not None
+
+    def compact_first(*given: Any) -> object:
+        run_compaction(None, open_at(path), planned.timestamp, WriteOptions())
+        return complete_commit(*given)
+
+    monkeypatch.setattr(schema_change, "complete_commit", compact_first)
+    _add(path, "added")
+    assert "added" in (statistics_columns(open_at(path), ()) or ())
+    assert_kept(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_new"),
+    [("cow_bootstrap_meta", False), ("v9_cow_upsert_delete", True), ("v8_mor_avro_logs_deletes", True)],
+)
+def test_another_writer_may_have_dropped_the_column_since_the_statistics_were_made(
+    golden: Callable[[str], Any], tmp_path: Path, name: str, is_new: bool
+) -> None:
+    path = _table(golden, name, tmp_path)
+    field = pa.field("amount", pa.decimal128(12, 2)) if is_new else open_at(path).schema.field("fare")
+    if is_new:
+        _add(path, "amount")
+    with pytest.MonkeyPatch.context() as patched:
+        # Apache Hudi keeps the metadata table.
+        patched.setattr(commit, "prepare_commit", lambda *_: PreparedCommit({}))
+        patched.setattr(commit, "write_commit", lambda *_: True)
+        commit_schema(
+            open_at(path), pa.schema([each for each in open_at(path).schema if each.name != field.name])
+        )
+    metadata = open_metadata_table(open_at(path))
+    assert metadata is not None
+    assert may_be_in_files(metadata, [field.name])
+    assert not may_be_in_files(metadata, ["other"])
+
+
+def test_statistics_that_hudi_makes_again_are_kept(
+    golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each engine would end what the other one has made."""
+    path = _table(golden, "v9_cow_upsert_delete", tmp_path)
+    _add_to(open_at(path))
+    with monkeypatch.context() as patched:
+        patched.setattr(MetadataTable, "has_statistics_of_sources", False)
+        patched.setattr(kept_metadata_table, "known_types", lambda _: frozenset())
+        assert find_kept(open_at(path)) is not None
+        assert not has_trusted_statistics(open_kept(path))
 
 
 def test_a_commit_that_adds_a_column_may_drop_an_index(
