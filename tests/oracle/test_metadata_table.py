@@ -74,7 +74,7 @@ def test_overlaps_of_ranges_are_those_of_hudi(session: Any, oracle_120: HudiOrac
     }
     with oracle_120.settings(options):
         oracle_120.sql(
-            f"CREATE TABLE {name} (id STRING, n INT, price DECIMAL(10,2), label STRING) USING hudi "
+            f"CREATE TABLE {name} (id STRING, n INT, price DOUBLE, label STRING) USING hudi "
             f"LOCATION '{tmp_path / 't'}' TBLPROPERTIES (primaryKey = 'id')"
         )
         for number, values in enumerate(([1, 100], [10, 90], [20, 80], [30, 70], [30, 31], [200, 300])):

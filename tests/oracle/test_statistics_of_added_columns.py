@@ -12,6 +12,8 @@ import pytest
 
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS
 from hudisql.table.metadata_table.statistics_columns import statistics_columns
+from hudisql.table.metadata_table.statistics_types import OTHER_COLUMNS
+from hudisql.table.properties.table_configuration import update_table_properties
 from tests.opened import open_at, open_kept
 from tests.oracle.client import HudiOracle
 from tests.oracle.kept_table import SERVICE_OF, TableWithMetadata
@@ -83,3 +85,33 @@ def test_hudi_loses_no_row_by_statistics_of_columns_that_hudisql_added(
         table.check()
     assert {"more", "amount"} <= {*(statistics_columns(open_at(table.path), ()) or ())}
     assert COLUMN_STATS in open_kept(table.path).indexes
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("is_of_hudi", [True, False])
+def test_statistics_that_hudi_makes_again_stay(
+    session: Any, oracle_120: HudiOracle, is_of_hudi: bool, tmp_path: Path
+) -> None:
+    """hudisql drops those of which it is not known whether files have the added column."""
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    shape = replace(SHAPE_OF["partitioned"], name=f"again_{is_of_hudi}".lower())
+    name, path = f"oracle.{shape.name}", str(tmp_path / "t")
+    table = TableWithMetadata((oracle_120,), session, path, name, shape, filters=FILTERS)
+    table.upsert(oracle_120, 0, 100, {"hoodie.write.table.version": "9"})
+    session.sql(f"CALL hive_sync(table => '{name}', path => '{path}')")
+    if not is_of_hudi:
+        session.sql(f"CALL create_metadata_table(table => '{name}')")
+        own = open_kept(path).own
+        update_table_properties(own.storage, own.base_path, {OTHER_COLUMNS: None})
+    assert COLUMN_STATS in open_kept(path).indexes
+    table.ours("ALTER TABLE {t} ADD COLUMNS (more STRING, amount DOUBLE, list ARRAY<INT>)")
+    assert COLUMN_STATS not in open_kept(path).indexes
+    _theirs(table, oracle_120, 30, 33)
+    assert COLUMN_STATS in open_kept(path).indexes
+    table.ours("UPDATE {t} SET more = 'ours', amount = seq, note = 'ours' WHERE seq IN (3, 14, 77)")
+    assert COLUMN_STATS in open_kept(path).indexes
+    table.check()
+    _theirs(table, oracle_120, 41, 43)
+    table.ours("DELETE FROM {t} WHERE seq = 20")
+    assert COLUMN_STATS in open_kept(path).indexes
+    table.check()
