@@ -148,7 +148,8 @@ def test_hudi_goes_on_with_the_metadata_table_after_rollbacks(
     hudi = oracle_120 if writer == "1.2" else oracle_on_class_path
     readers = (oracle_on_class_path, oracle_120) if version == 6 else (oracle_120,)
     table = _new_table(session, readers, hudi, version, table_type, tmp_path, is_bootstrapped=is_bootstrapped)
-    table.undo_all(OURS)
+    # Statistics that Hudi made end with an added column.
+    table.undo_all(OURS if is_bootstrapped else OURS[:-1])
     table.check()
     table.theirs(30, 70)
     table.check()
