@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hudisql.procedures.registry import column_name, procedure
 from hudisql.procedures.show.show_metadata_table import (
     MetadataTableColumnStatsArguments,
+    metadata_table_of,
     statistics_of_base_files,
 )
 from hudisql.procedures.show.shown_rows import filter_rows
@@ -51,7 +52,7 @@ def show_metadata_column_stats_overlap(
     `show_metadata_table_column_stats`, CorruptTableError, StorageError.
     """
     by_column: dict[tuple[str, str], list[ColumnStatistics]] = defaultdict(list)
-    for path, statistics in statistics_of_base_files(context, arguments):
+    for path, statistics in statistics_of_base_files(metadata_table_of(context, arguments), arguments):
         by_column[path, statistics.column_name].append(statistics)
     rows = [_overlap(*place, found) for place, found in sorted(by_column.items())]
     return filter_rows(context, rows, ColumnStatsOverlapRow, arguments.filter)

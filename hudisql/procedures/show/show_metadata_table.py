@@ -119,7 +119,7 @@ def show_metadata_table_partitions(
     context: Context, arguments: MetadataTableArguments
 ) -> Iterable[MetadataTablePartitionRow]:
     """A row for each partition. Raises NoSuchTableError, InvalidArgumentError, CorruptTableError."""
-    metadata = _metadata_table_of(context, arguments)
+    metadata = metadata_table_of(context, arguments)
     rows = [MetadataTablePartitionRow(path) for path in metadata.list_partitions()]
     return filter_rows(context, rows, MetadataTablePartitionRow, arguments.filter)
 
@@ -132,7 +132,7 @@ def show_metadata_table_files(
 
     Raises NoSuchTableError, InvalidArgumentError for a partition that is not listed, CorruptTableError.
     """
-    metadata = _metadata_table_of(context, arguments)
+    metadata = metadata_table_of(context, arguments)
     listed = _listed_files(metadata, arguments.partition.strip("/"))
     names = [] if listed is None else sorted(listed.names.to_pylist())
     rows = (MetadataTableFileRow(name) for name in names)
@@ -144,7 +144,7 @@ def show_metadata_table_stats(
     context: Context, arguments: MetadataTableArguments
 ) -> Iterable[MetadataTableStatRow]:
     """Four rows for each index. Raises NoSuchTableError, InvalidArgumentError, CorruptTableError."""
-    metadata = _metadata_table_of(context, arguments)
+    metadata = metadata_table_of(context, arguments)
     rows = [row for index in sorted(metadata.indexes) for row in _stats_of(metadata, index)]
     return filter_rows(context, rows, MetadataTableStatRow, arguments.filter)
 
@@ -158,9 +158,10 @@ def show_metadata_table_column_stats(
     Raises NoSuchTableError, InvalidArgumentError for a partition that is not listed, for an unknown column
     and if the metadata table has no index `column_stats`, CorruptTableError, StorageError.
     """
-    types = {each.name: each.type for each in find_table(context, arguments.table, arguments.path).schema}
+    metadata = metadata_table_of(context, arguments)
+    types = {field.name: field.type for field in metadata.table.schema}
     rows = []
-    for _, statistic in statistics_of_base_files(context, arguments):
+    for _, statistic in statistics_of_base_files(metadata, arguments):
         least, greatest = (
             _as_text(value, types.get(statistic.column_name))
             for value in (statistic.least, statistic.greatest)
@@ -174,7 +175,7 @@ def show_metadata_table_column_stats(
 
 
 def statistics_of_base_files(
-    context: Context, arguments: MetadataTableColumnStatsArguments
+    metadata: MetadataTable, arguments: MetadataTableColumnStatsArguments
 ) -> list[tuple[str, ColumnStatistics]]:
     """The statistics of the latest base files with the paths of their partitions, sorted by file and column.
 
@@ -185,7 +186,6 @@ def statistics_of_base_files(
     from hudisql.table.files.snapshot import load_file_slices
     from hudisql.table.partitions.listed_partitions import partitions_at
 
-    metadata = _metadata_table_of(context, arguments)
     table = metadata.table
     if COLUMN_STATS not in metadata.indexes:
         raise InvalidArgumentError(
@@ -258,7 +258,8 @@ def validate_metadata_table_files(
             )
 
 
-def _metadata_table_of(context: Context, arguments: TableArguments) -> MetadataTable:
+def metadata_table_of(context: Context, arguments: TableArguments) -> MetadataTable:
+    """The metadata table of the table that is named. Raises NoSuchTableError, InvalidArgumentError."""
     from hudisql.table.metadata_table.metadata_table import find_metadata_table
 
     table = find_table(context, arguments.table, arguments.path)
