@@ -67,7 +67,7 @@ def _overlap(path: str, column: str, statistics: Sequence[ColumnStatistics]) -> 
     if not ranges:
         return ColumnStatsOverlapRow(path, column, 0.0, 0, len(statistics), 0, 0, 0, 0, 0)
     bounds = pa.array([each.least for each in ranges] + [each.greatest for each in ranges])
-    ranks = pc.rank(bounds, tiebreaker="dense").to_numpy() - 1
+    ranks = pc.rank(bounds, tiebreaker="dense").to_numpy().astype(np.int64) - 1
     starts, ends = np.bincount(ranks[: len(ranges)]), np.bincount(ranks[len(ranges) :])
     number = int(ranks.max()) + 1
     begun = np.cumsum(np.pad(starts, (0, number - len(starts))))

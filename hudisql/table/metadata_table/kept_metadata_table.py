@@ -29,6 +29,7 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.expression_indexes import is_expression, served_expressions
 from hudisql.table.metadata_table.index_definitions import IndexDefinition, read_index_definitions
 from hudisql.table.metadata_table.metadata_table import (
+    STATISTICS_OF_SOURCES,
     MetadataTable,
     readable_metadata_table,
 )
@@ -191,7 +192,8 @@ def _keeps_statistics(metadata: MetadataTable, definition: IndexDefinition | Non
     if definition is None or (definition.version or FIRST_VERSION) != STATISTICS_VERSIONS[table.version]:
         return False
     types = digest_of_types(table.schema, definition.columns)
-    if types is None or (metadata.has_statistics_of_sources and types not in known_types(metadata)):
+    is_of_hudi = not metadata.own.properties.get(STATISTICS_OF_SOURCES)
+    if types is None or not (is_of_hudi or types in known_types(metadata)):
         return False
     named = (field for field in table.schema if field.name in definition.columns)
     return all(has_statistics_form(table, field.type) for field in named)

@@ -14,7 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from hudisql.format.metadata_table.metadata_keys import key_parts
-from hudisql.format.metadata_table.metadata_records import COLUMN_STATS
+from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, newest_records
 from hudisql.format.metadata_table.value_types import digest_of_types
 from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.table.metadata_table.index_definitions import read_index_definitions
@@ -69,5 +69,5 @@ def may_be_in_files(metadata: MetadataTable, names: Collection[str]) -> bool:
     if any(json.dumps(name.lower()) in noted for name in names):
         return True
     parts = key_parts([*names])
-    layers = metadata.read_layers(COLUMN_STATS, [*parts.values()])
-    return any(len(layer.keys) for of_group in layers for layer in of_group)
+    groups = metadata.read_layers(COLUMN_STATS, [*parts.values()])
+    return any(len(newest_records(layers).keys) for layers in groups)

@@ -36,6 +36,7 @@ from hudisql.storage import FileInfo, Storage, join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.index_definitions import remove_index_definitions
 from hudisql.table.metadata_table.kept_metadata_table import NEWEST_VERSION
+from hudisql.table.metadata_table.metadata_table import STATISTICS_OF_SOURCES
 
 COLUMN_STATS_ENABLE: Final = "hoodie.metadata.index.column.stats.enable"
 """A setting that writers of Hudi's data source and SQL also take from the table's properties.
@@ -120,8 +121,12 @@ def drop_indexes(table: HudiTable, names: Collection[str]) -> None:
     without = {} if COLUMN_STATS in left else statistics_properties(properties, are_right=False)
     changes = {METADATA_PARTITIONS: ",".join(left), **without}
     update_table_properties(table.storage, table.base_path, changes)
+    own_path = metadata_table_directory(table.base_path)
     for name in names:
-        table.storage.delete_directory(join(metadata_table_directory(table.base_path), name))
+        table.storage.delete_directory(join(own_path, name))
+    if COLUMN_STATS in names and properties.bootstrap_base_path is None:
+        # Those that Apache Hudi makes again are its own.
+        update_table_properties(table.storage, own_path, {STATISTICS_OF_SOURCES: None})
     remove_index_definitions(table, names)
 
 

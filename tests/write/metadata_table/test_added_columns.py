@@ -24,16 +24,15 @@ from hudisql.services.compaction.compaction_action import (
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.metadata_table import kept_metadata_table
 from hudisql.table.metadata_table.index_definitions import read_index_definitions, set_index_columns
 from hudisql.table.metadata_table.kept_metadata_table import find_kept, has_trusted_statistics
 from hudisql.table.metadata_table.metadata_table import (
     STATISTICS_OF_SOURCES,
-    MetadataTable,
     open_metadata_table,
 )
 from hudisql.table.metadata_table.statistics_columns import MAX_COLUMNS, statistics_columns
-from hudisql.table.metadata_table.statistics_types import may_be_in_files
+from hudisql.table.metadata_table.statistics_types import OTHER_COLUMNS, may_be_in_files
+from hudisql.table.properties.table_configuration import update_table_properties
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.metadata_table import metadata_commit, metadata_compaction, metadata_rollback
 from hudisql.write.metadata_table.metadata_commit import PreparedCommit
@@ -46,7 +45,7 @@ from hudisql.write.transaction.schema_change import commit_schema
 from tests.fault_injection import run_and_kill
 from tests.opened import open_at, open_kept
 from tests.write.crashed_commits import commit_a_file
-from tests.write.metadata_table.test_kept_metadata_table import assert_kept
+from tests.write.metadata_table.test_kept_metadata_table import _clean, _overwrite, assert_kept
 
 
 def _table(golden: Callable[[str], Any], name: str, tmp_path: Path) -> str:
@@ -248,17 +247,30 @@ def test_another_writer_may_have_dropped_the_column_since_the_statistics_were_ma
     assert not may_be_in_files(metadata, ["other"])
 
 
-def test_statistics_that_hudi_makes_again_are_kept(
-    golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["mor_bootstrap_meta", "v9_cow_upsert_delete", "v9_mor_avro_logs_deletes"])
+def test_a_column_is_new_after_a_clean(golden: Callable[[str], Any], tmp_path: Path, name: str) -> None:
+    """A clean deletes the records of all columns with statistics in one block."""
+    path = _table(golden, name, tmp_path)
+    _overwrite(open_at(path))
+    before = open_at(path).timeline.completed
+    _clean(open_at(path))
+    assert open_at(path).timeline.completed != before
+    _add(path, "added")
+    assert "added" in (statistics_columns(open_at(path), ()) or ())
+    assert_kept(path)
+
+
+def test_dropped_statistics_are_no_longer_those_of_hudisql(
+    golden: Callable[[str], Any], tmp_path: Path
 ) -> None:
-    """Else each engine would end what the other one has made."""
+    """Those that Apache Hudi makes again may have columns of its own: hudisql must not drop them, too."""
     path = _table(golden, "v9_cow_upsert_delete", tmp_path)
-    _add_to(open_at(path))
-    with monkeypatch.context() as patched:
-        patched.setattr(MetadataTable, "has_statistics_of_sources", False)
-        patched.setattr(kept_metadata_table, "known_types", lambda _: frozenset())
-        assert find_kept(open_at(path)) is not None
-        assert not has_trusted_statistics(open_kept(path))
+    assert open_kept(path).has_statistics_of_sources
+    own = open_kept(path).own
+    update_table_properties(own.storage, own.base_path, {OTHER_COLUMNS: None})
+    _add(path, "added")
+    assert open_kept(path).indexes == ("files",)
+    assert open_kept(path).own.properties.get(STATISTICS_OF_SOURCES) is None
 
 
 def test_a_commit_that_adds_a_column_may_drop_an_index(
