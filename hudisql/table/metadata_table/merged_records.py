@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hudisql.errors import UnsupportedTableError
 from hudisql.format.hfile.hfile_cells import EncodedCells, cells_of, read_cells
 from hudisql.format.keys.key_table import KeyTable
 from hudisql.format.metadata_table.merged_ranges import mergeable_range, merged_ranges
@@ -44,16 +43,8 @@ def read_merged_records(metadata: MetadataTable, index: str) -> MetadataRecords:
 
     Raises UnsupportedTableError, CorruptTableError, StorageError.
     """
-    groups = []
-    for file_slice in metadata.latest_slices(index):
-        cells = merged_group(metadata, index, file_slice)
-        if cells is None:
-            raise UnsupportedTableError(
-                f"cannot read the records of the index {index} of {metadata.table.base_path}: a log file has "
-                "blocks of an unknown type"
-            )
-        groups.append(decode_own(cells, index))
-    return sorted_records(groups)
+    groups = (merged_group(metadata, index, file_slice) for file_slice in metadata.latest_slices(index))
+    return sorted_records([decode_own(cells, index) for cells in groups])
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,30 +55,23 @@ class RecordLayer:
     values: pa.Array | None
 
 
-def merged_group(metadata: MetadataTable, index: str, file_slice: FileSlice) -> EncodedCells | None:
+def merged_group(metadata: MetadataTable, index: str, file_slice: FileSlice) -> EncodedCells:
     """The records of a file group, in memory and in the schema in which hudisql writes them.
 
-    None if a log file has blocks of other kinds. Raises CorruptTableError, StorageError.
+    Raises UnsupportedTableError if a log file has blocks of other kinds, CorruptTableError, StorageError.
     """
-    layers = read_record_layers(metadata, file_slice)
-    return None if layers is None else merge_layers(index, layers)
+    return merge_layers(index, read_record_layers(metadata, file_slice))
 
 
-def read_record_layers(metadata: MetadataTable, file_slice: FileSlice) -> list[RecordLayer] | None:
-    """The records of a slice, the oldest layer first; None if it has blocks of other kinds.
-
-    Raises CorruptTableError, StorageError.
-    """
+def read_record_layers(metadata: MetadataTable, file_slice: FileSlice) -> list[RecordLayer]:
+    """The records of a slice, the oldest layer first. Raises as `merged_group`."""
     layers = []
-    try:
-        for _, layer in metadata.open_layers(file_slice, at_once=True):
-            if isinstance(layer, pa.Array):
-                layers.append(RecordLayer(layer.cast(pa.large_string()), None))
-            else:
-                cells = read_cells(layer)
-                layers.append(RecordLayer(cells.keys, in_own_schema(layer, cells.values)))
-    except UnsupportedTableError:
-        return None
+    for _, layer in metadata.open_layers(file_slice, at_once=True):
+        if isinstance(layer, pa.Array):
+            layers.append(RecordLayer(layer.cast(pa.large_string()), None))
+        else:
+            cells = read_cells(layer)
+            layers.append(RecordLayer(cells.keys, in_own_schema(layer, cells.values)))
     return layers
 
 

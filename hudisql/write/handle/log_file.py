@@ -137,10 +137,7 @@ def _parquet_content(rows: pa.RecordBatch, avro_schema: str) -> bytes:
 
 def instants_of_blocks(storage: Storage, path: str) -> frozenset[str]:
     """The instants that wrote the blocks of a log file. Raises NoSuchPathError, StorageError."""
-    with storage.open_input(path) as source:
-        blocks = scan_log_blocks(source, path)
-        found = frozenset(block.instant_time for block in blocks if isinstance(block, LogBlockHead))
-    return found - {NO_INSTANT}
+    return frozenset(block.instant_time for block in _whole_blocks(storage, path)) - {NO_INSTANT}
 
 
 def columns_of_blocks(storage: Storage, path: str) -> frozenset[str]:
@@ -148,10 +145,10 @@ def columns_of_blocks(storage: Storage, path: str) -> frozenset[str]:
 
     Raises CorruptTableError, NoSuchPathError, StorageError.
     """
-    with storage.open_input(path) as source:
-        texts = {
-            block.header.get(HeaderKey.SCHEMA)
-            for block in scan_log_blocks(source, path)
-            if isinstance(block, LogBlockHead)
-        }
+    texts = {block.header.get(HeaderKey.SCHEMA) for block in _whole_blocks(storage, path)}
     return frozenset(name.lower() for text in texts if text for name in arrow_from_avro(text).names)
+
+
+def _whole_blocks(storage: Storage, path: str) -> list[LogBlockHead]:
+    with storage.open_input(path) as source:
+        return [block for block in scan_log_blocks(source, path) if isinstance(block, LogBlockHead)]

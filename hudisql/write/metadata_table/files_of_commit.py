@@ -19,7 +19,7 @@ from hudisql.write.metadata_table.column_ranges import MeasuredFile
 
 def name_of(stat: WriteStat) -> str:
     """The name of the file."""
-    assert stat.path is not None  # of `named`
+    assert stat.path is not None  # callers leave out those without
     return stat.path.rpartition("/")[2]
 
 

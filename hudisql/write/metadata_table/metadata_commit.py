@@ -17,11 +17,7 @@ import pyarrow as pa
 
 from hudisql.errors import CorruptTableError, HudisqlError, UnsupportedTableError, WriteConflictError
 from hudisql.format.hfile.hfile_cells import cells_of
-from hudisql.format.metadata_table.metadata_keys import (
-    file_key_part,
-    key_parts,
-    partition_key_part,
-)
+from hudisql.format.metadata_table.metadata_keys import file_key_part, key_parts, partition_key_part
 from hudisql.format.metadata_table.metadata_records import (
     ALL_PARTITIONS,
     BLOOM_FILTERS,
@@ -30,24 +26,15 @@ from hudisql.format.metadata_table.metadata_records import (
     NON_PARTITIONED,
     RECORD_INDEX,
 )
-from hudisql.format.metadata_table.metadata_writing import (
-    encode_file_list,
-    encode_partition_list,
-)
+from hudisql.format.metadata_table.metadata_writing import encode_file_list, encode_partition_list
 from hudisql.format.metadata_table.value_types import digest_of_types
-from hudisql.format.paths.file_names import (
-    is_log_file,
-    parse_base_file_name,
-)
+from hudisql.format.paths.file_names import is_log_file, parse_base_file_name
 from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.format.timeline.commit_metadata import INDEXED_COMMITS, NO_COMMIT, CommitMetadata, WriteStat
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.expression_indexes import expression_indexes
 from hudisql.table.metadata_table.incomplete_groups import indexed_commits
-from hudisql.table.metadata_table.kept_metadata_table import (
-    find_kept,
-    has_kept_indexes,
-)
+from hudisql.table.metadata_table.kept_metadata_table import find_kept, has_kept_indexes
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.secondary_indexes import is_secondary
 from hudisql.table.metadata_table.statistics_columns import statistics_columns

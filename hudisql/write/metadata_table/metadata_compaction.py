@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from hudisql.errors import StorageError
+from hudisql.errors import StorageError, UnsupportedTableError
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS
 from hudisql.format.paths.file_names import HFILE
 from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
@@ -75,11 +75,10 @@ def _compact(metadata: MetadataTable) -> None:
     stats: dict[str, list[WriteStat]] = {index: [] for index, _ in chosen}
     try:
         for index, file_slice in chosen:
-            stat = _compact_group(metadata, index, file_slice, inflight.timestamp)
-            if stat is None:
-                _undo_compaction(metadata, inflight)
-                return
-            stats[index].append(stat)
+            stats[index].append(_compact_group(metadata, index, file_slice, inflight.timestamp))
+    except UnsupportedTableError:
+        _undo_compaction(metadata, inflight)
+        return
     except Exception:
         with suppress(StorageError):
             _undo_compaction(metadata, inflight)
@@ -95,11 +94,9 @@ def _compact(metadata: MetadataTable) -> None:
 
 def _compact_group(
     metadata: MetadataTable, index: str, file_slice: FileSlice, instant_time: str
-) -> WriteStat | None:
-    """Write the base file of one file group; None as `merged_group`."""
+) -> WriteStat:
+    """Write the base file of one file group. Raises as `merged_group`."""
     records = merged_group(metadata, index, file_slice)
-    if records is None:
-        return None
     storage, base_path = metadata.own.storage, metadata.own.base_path
     return write_base_file(storage, base_path, index, file_slice.file_id, instant_time, records)
 

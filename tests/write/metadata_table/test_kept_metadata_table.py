@@ -23,11 +23,13 @@ from hudisql.services.compaction.compaction_action import (
 )
 from hudisql.services.compaction.compaction_plan import parse_compaction_plan
 from hudisql.storage import Storage
+from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.listing_comparison import compare_listings
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.metadata_table import merged_records
 from hudisql.table.metadata_table.kept_metadata_table import find_kept, has_partitioned_records
+from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.statistics_columns import statistics_columns
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.metadata_table import key_changes, metadata_commit, metadata_compaction
@@ -310,12 +312,14 @@ def test_a_compaction_of_blocks_that_cannot_be_read_leaves_nothing(
     metadata = Path(path, ".hoodie/metadata")
     before = {found for found in metadata.rglob("*") if not found.name.startswith(".")}
     read = merged_records.read_record_layers
+
+    def read_some(own: MetadataTable, found: FileSlice) -> list[merged_records.RecordLayer]:
+        if found.partition_path == PARTITION_STATS:
+            raise UnsupportedTableError("a block of another type")
+        return read(own, found)
+
     monkeypatch.setattr(metadata_compaction, "LEAST_DELTA_COMMITS", 1)
-    monkeypatch.setattr(
-        merged_records,
-        "read_record_layers",
-        lambda own, found: None if found.partition_path == PARTITION_STATS else read(own, found),
-    )
+    monkeypatch.setattr(merged_records, "read_record_layers", read_some)
     metadata_compaction.prepare_metadata_table(open_at(path))
     assert {found for found in metadata.rglob("*") if not found.name.startswith(".")} == before
     assert_kept(path)
